@@ -1,0 +1,17 @@
+/* command.h: what a command is. One file per command, one row in main.c. */
+#ifndef CLI_COMMAND_H
+#define CLI_COMMAND_H
+
+struct command {
+    const char *name;
+    const char *summary;               /* one line for the list of commands */
+    int (*run)(int argc, char **argv); /* argv[0] is "millrace NAME"; returns the exit status */
+};
+
+enum {
+    EXIT_USAGE_ERROR = 2
+}; /* unknown flag, value out of range, missing argument */
+
+int command_version(int argc, char **argv);
+
+#endif

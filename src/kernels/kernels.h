@@ -1,0 +1,67 @@
+/* kernels.h: inner loops on one thread, behind one table. The scalar reference fills the table first, each better
+ * instruction set overwrites what it does better. A kernel neither allocates, logs, starts threads nor reads globals.
+ * The numeric rule (docs/architecture.md): a row's bits depend on that row alone, never on n_row or on tiles; float
+ * sums run in ascending order with one accumulator per output; no libm, no reciprocal approximations. */
+#ifndef KERNELS_KERNELS_H
+#define KERNELS_KERNELS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "quant/quant.h"
+
+enum {
+    Q8_BLOCK = 32
+}; /* activations in one int8 block */
+
+/* An activation row of n values in int8: q[n], then per block of 32 a scale d and the sum s of its q. n is padded with
+ * zeros to whole blocks; the row's bytes are a multiple of 64 and rows are 64-byte aligned. x ~ d * q, q in -127..127. */
+static inline int q8_n_blocks(int n) { return (n + Q8_BLOCK - 1) / Q8_BLOCK; }
+static inline size_t q8_row_bytes(int n)
+{
+    const size_t bytes = (size_t)q8_n_blocks(n) * (Q8_BLOCK + sizeof(float) + sizeof(int32_t));
+    return (bytes + 63) / 64 * 64;
+}
+static inline const int8_t *q8_q(const void *row) { return (const int8_t *)row; }
+static inline const float *q8_d(const void *row, int n)
+{
+    return (const float *)((const char *)row + (size_t)q8_n_blocks(n) * Q8_BLOCK);
+}
+static inline const int32_t *q8_s(const void *row, int n)
+{
+    return (const int32_t *)((const char *)row + (size_t)q8_n_blocks(n) * (Q8_BLOCK + sizeof(float)));
+}
+
+enum activation {
+    ACTIVATION_F32,
+    ACTIVATION_Q8,
+    N_ACTIVATIONS
+};
+
+/* A product with weights of one block type. Weights are packed into panels of nr outputs each (the last one padded with
+ * zero weights); a packed layout is meaningful only to the kernel it was made for. Weights are w[n_out][n_in]. */
+struct matmul {
+    const char *name;           /* "q4_0_q8_avx2", shown by inspect; NULL: this table has no such product */
+    int nr;                     /* outputs in a panel */
+    enum activation activation; /* what x holds: float[n_in], or an int8 row as above */
+    size_t (*panel_bytes)(int n_in);
+    /* One panel from n_out <= nr rows of the file, row_bytes apart. */
+    void (*pack)(void *panel, const void *rows, size_t row_bytes, int n_out, int n_in);
+    /* Row `o` of the panel back as floats, bit-identical to the block type's decode (embedding look-up on tied weights). */
+    void (*unpack)(float *out, const void *panel, int o, int n_in);
+    /* out[r * ld_out + o] = sum_k w[o][k] x[r][k] for r < n_row, o < n_out. packed: at a panel's start, the following
+     * panels behind it; ld_out in floats, ld_x in bytes. Nothing is written at o >= n_out. */
+    void (*run)(float *out, size_t ld_out, const void *packed, const void *x, size_t ld_x, int n_row, int n_out, int n_in);
+};
+
+struct kernels {
+    const char *isa; /* the best level in this table */
+    struct matmul matmul[QUANT_TYPE_END][N_ACTIVATIONS];
+    /* x[n] to an int8 row. */
+    void (*quantize_q8)(void *row, const float *x, int n);
+};
+
+/* Fill *k with the best kernels for this CPU. */
+void kernels_select(struct kernels *k, unsigned cpu_features);
+
+#endif
