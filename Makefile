@@ -1,0 +1,41 @@
+# A thin front for CMake: `make help` lists the targets.
+MODEL = models/SmolLM2-135M-Instruct.Q4_1.gguf
+QUESTION = What is the capital of France?
+
+build/millrace: FORCE
+	@scripts/packages.sh build
+	@test -f build/release/build.ninja || cmake --preset release >build-release.log || { cat build-release.log; exit 1; }
+	@rm -f build-release.log
+	@cmake --build build/release --target millrace -- --quiet
+	@ln -sf release/millrace build/millrace
+
+.PHONY: FORCE demo model test test-long format references clean help
+help:            ## list the targets
+	@sed -n 's/^\([a-z-]*\): .*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
+
+demo: build/millrace model   ## build, fetch a small model, ask it a question
+	@echo "> $(QUESTION)"
+	@build/millrace run -m $(MODEL) -p "$(QUESTION)" --temp 0
+	@echo
+	@echo "Next: chat with it:     build/millrace run -m $(MODEL)"
+	@echo "      all commands:     build/millrace --help"
+
+model: ## fetch the small model of the demo to models/
+	@python3 scripts/fetch_models.py smollm2 >/dev/null
+
+test: ## build and run every test (what CI runs)
+	@scripts/test.sh
+
+test-long: ## the same with the long tests and more fuzzing
+	@scripts/test.sh long
+
+format: ## format the C sources
+	clang-format -i $$(find src include tests -name '*.[ch]')
+
+references: ## compute the reference figures of the golden tests again (installs torch, about 5 GB)
+	@python=$$(scripts/venv.sh build/references-venv tests/requirements.txt tests/golden/requirements.txt) && \
+	python3 scripts/fetch_models.py smollm2 gemma3 sharegpt && \
+	for script in tests/golden/make_*.py; do echo "$$script"; $$python "$$script" || exit 1; done
+
+clean: ## remove what was built
+	rm -rf build
