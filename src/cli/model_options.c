@@ -1,0 +1,72 @@
+/* model_options.c: the options of every command that runs a model. */
+#include "cli/model_options.h"
+
+#include <limits.h>
+#include <sched.h>
+#include <stdio.h>
+
+static const char *const precisions[] = {"auto", "fp32", "bf16", "fp16", "int8", "int4", NULL};
+
+const struct argument model_argument[] = {{.name = "model",
+                                           .letter = 'm',
+                                           .value = "FILE",
+                                           .help = "GGUF file of the model",
+                                           .parse = argument_string,
+                                           .offset = offsetof(struct model_options, model)},
+                                          {0}};
+
+const struct argument compute_argument[] = {
+    {.name = "threads",
+     .letter = 't',
+     .value = "N",
+     .help = "Threads that compute (default: one for each CPU); results do not depend on it",
+     .parse = argument_int,
+     .offset = offsetof(struct model_options, threads),
+     .low = 1,
+     .high = 1024},
+    {.name = "precision",
+     .value = "NAME",
+     .help = "Arithmetic: auto, fp32, bf16, fp16, int8 or int4 (default: auto)",
+     .parse = argument_choice,
+     .offset = offsetof(struct model_options, precision),
+     .choice = precisions},
+    {.name = "ctx-size",
+     .letter = 'c',
+     .value = "N",
+     .help = "Context in tokens, prompt and answer together (default: 0, the model's own up to 32768)",
+     .parse = argument_int,
+     .offset = offsetof(struct model_options, ctx_size),
+     .low = 0,
+     .high = 1 << 24},
+    {.name = "prompt-chunk",
+     .value = "N",
+     .help = "Rows of a prompt in one step (default: the engine's choice); results do not depend on it",
+     .parse = argument_int,
+     .offset = offsetof(struct model_options, prompt_chunk),
+     .low = 1,
+     .high = 65536},
+    {0}};
+
+const struct argument template_argument[] = {
+    {.name = "chat-template",
+     .value = "NAME|FILE",
+     .help = "Chat template: a built-in name or a Jinja file (default: the model's own)",
+     .parse = argument_string,
+     .offset = offsetof(struct model_options, chat_template)},
+    {0}};
+
+static int n_cpus(void)
+{
+    cpu_set_t set;
+    return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : INT_MAX;
+}
+
+int model_options_check(const struct model_options *o, const char *command)
+{
+    if (o->model == NULL)
+        return arguments_fail(command, "-m, --model: a model file is required");
+    if (o->threads > n_cpus())
+        fprintf(stderr, "%s: warning: --threads %d is more than the %d CPUs of this process; it will be slower\n", command,
+                o->threads, n_cpus());
+    return ARGUMENTS_GO_ON;
+}
