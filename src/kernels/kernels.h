@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "kernels/attention.h"
 #include "quant/quant.h"
 
 enum {
@@ -54,12 +55,46 @@ struct matmul {
     void (*run)(float *out, size_t ld_out, const void *packed, const void *x, size_t ld_x, int n_row, int n_out, int n_in);
 };
 
+enum rope_style {
+    ROPE_PAIRS,  /* rotates (x[2i], x[2i+1]) */
+    ROPE_HALVES, /* rotates (x[i], x[i + n_rot/2]) */
+    N_ROPE_STYLES
+};
+
+enum glu_kind {
+    GLU_SILU, /* x / (1 + exp(-x)) */
+    GLU_GELU, /* 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) */
+    N_GLU_KINDS
+};
+
 struct kernels {
     const char *isa; /* the best level in this table */
     struct matmul matmul[QUANT_TYPE_END][N_ACTIVATIONS];
     /* x[n] to an int8 row. */
     void (*quantize_q8)(void *row, const float *x, int n);
+    /* out[i] = x[i] * w[i] / sqrt(mean x^2 + eps); out may be x. */
+    void (*rms_norm)(float *out, const float *x, const float *w, float eps, int n);
+    /* x[i] += y[i] */
+    void (*add)(float *x, const float *y, int n);
+    /* x[i] *= s */
+    void (*scale)(float *x, float s, int n);
+    /* x[i] = cap * tanh(x[i] / cap) */
+    void (*soft_cap)(float *x, float cap, int n);
+    /* out[i] = f(gate[i]) * up[i]; out may be gate. */
+    void (*glu[N_GLU_KINDS])(float *out, const float *gate, const float *up, int n);
+    /* Turn the n_rot / 2 pairs of one head by the angles whose cosines and sines are given. */
+    void (*rope[N_ROPE_STYLES])(float *x, const float *cosine, const float *sine, int n_rot);
+    /* Round k[head_dim], v[head_dim] and write them as token `slot` (0 to 15) of one KV head's part of a block. */
+    void (*kv_write[N_KV_TYPES])(void *head_block, int slot, const float *k, const float *v, int head_dim);
+    void (*attention[N_KV_TYPES])(const struct attention_job *job);
+    /* (m, l, acc) = the state after the positions of (m, l, acc) and, behind them, those of (m2, l2, acc2). */
+    void (*attention_merge)(float *m, float *l, float *acc, float m2, float l2, const float *acc2, int head_dim);
+    /* out[d] = acc[d] / l */
+    void (*attention_finish)(float *out, const float *acc, float l, int head_dim);
 };
+
+/* The kernels around the products (norm, rope, attention, ...), scalar; part of the reference. */
+void kernels_init_scalar_layer(struct kernels *k);
 
 /* Fill *k with the best kernels for this CPU. */
 void kernels_select(struct kernels *k, unsigned cpu_features);
