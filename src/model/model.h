@@ -1,0 +1,112 @@
+/* model.h: a language model: weights on devices, and the forward pass.
+ * The families (llama, qwen2, qwen3, gemma3) are files of their own behind the table in family.c.
+ * A row's logits have the same bits whatever else is in the batch, however the prompt is cut into batches, and on any
+ * number of threads (docs/architecture.md, "The numeric rule").
+ * Threads: one thread calls; the work is spread by the device. */
+#ifndef MODEL_MODEL_H
+#define MODEL_MODEL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/status.h"
+#include "cache/kv_cache.h"
+#include "format/gguf.h"
+#include "kernels/attention.h"
+#include "ops/device.h"
+
+/* The arithmetic of the products. */
+enum precision {
+    PRECISION_AUTO, /* int8 where the file's weights are quantised, their own type with f32 activations elsewhere */
+    PRECISION_FP32, /* weights decoded to f32, f32 activations, f32 keys and values */
+    PRECISION_BF16, /* NO_SUPPORT so far */
+    PRECISION_FP16, /* NO_SUPPORT so far */
+    PRECISION_INT8, /* int8 activations for quantised weights, f32 activations for F32, F16 and BF16 weights */
+    PRECISION_INT4, /* NO_SUPPORT so far */
+    N_PRECISIONS
+};
+
+/* "auto", "fp32", ...; false: no such name. */
+bool precision_from_name(enum precision *out, const char *name);
+const char *precision_name(enum precision p);
+
+struct model; /* opaque */
+
+struct model_options {
+    struct device *device;           /* of the layers and the head */
+    struct device *embedding_device; /* NULL: the same */
+    enum precision precision;
+    bool kv_bf16;   /* bf16 instead of f16 keys and values; precision fp32 has f32 */
+    int max_row;    /* rows of one forward call; bounds the activations */
+    int max_logits; /* rows of one forward call that ask for logits */
+    /* Called while the weights load, with bytes done and in all; NULL: nobody listens. */
+    void (*progress)(void *context, size_t done, size_t total);
+    void *progress_context;
+};
+
+/* max_row 512, max_logits 64, the rest zero: the caller sets device. */
+void model_options_defaults(struct model_options *options);
+
+/* Load the weights; the file's pages are dropped as they are packed, and g may be closed afterwards.
+ * BAD_FORMAT, NOT_FOUND, NO_SUPPORT: the message names the key or tensor, and its value or shape. */
+enum mr_status model_open(struct model **out, const struct gguf *g, const struct model_options *options, struct mr_error *err);
+void model_free(struct model *m); /* takes NULL; its caches have been freed */
+
+struct model_info {
+    const char *family; /* "llama" */
+    const char *kv_type;
+    const char *precision; /* of the products: "fp32", "int8", or "f32 activations" as "fp32" */
+    int n_vocab;
+    int n_ctx_train; /* tokens of context that the file states */
+    int n_layer;
+    int n_embd;
+    int n_head;
+    int n_head_kv;
+    int head_dim;
+    int64_t n_parameter;
+    size_t weight_bytes; /* packed, on all devices */
+    int max_row;
+    int max_logits;
+};
+const struct model_info *model_info(const struct model *m);
+
+/* What a file will need, without loading it. */
+struct model_memory {
+    size_t weight_bytes;
+    size_t kv_bytes_per_token; /* while no window is full */
+    size_t kv_bytes;           /* of one sequence of n_ctx tokens */
+    size_t activation_bytes;
+};
+enum mr_status model_estimate(struct model_memory *out, const struct gguf *g, const struct model_options *options, int n_ctx,
+                              struct mr_error *err);
+/* Name of the kernel that would multiply with this tensor ("q4_1_q8_avx2"), "" where it is none's weight (norms). */
+const char *model_kernel_name(const struct gguf_tensor *t, const struct model_options *options);
+
+/* Key/value memory of a model: the blocks (kv_cache.h), and the device memory behind them, which takes real memory only as
+ * blocks are first used. */
+struct model_kv;
+/* n_seq sequences of up to max_token tokens, n_token tokens in all (rounded up to blocks per sequence). */
+enum mr_status model_kv_create(struct model_kv **out, struct model *m, int n_seq, int max_token, int64_t n_token,
+                               struct mr_error *err);
+void model_kv_free(struct model_kv *kv);                    /* takes NULL */
+struct kv_cache *model_kv_cache(const struct model_kv *kv); /* open, fork, truncate, close sequences there */
+
+/* Token rows. Rows of one sequence stand together, in ascending positions that continue the sequence. */
+struct batch {
+    int n_row;                /* 1 to max_row */
+    const int32_t *token;     /* [n_row] */
+    const kv_seq *seq;        /* [n_row] */
+    const bool *wants_logits; /* [n_row]; NULL: the last row alone */
+};
+
+/* Run the rows; their keys and values are in the cache afterwards. Positions follow from the sequences' lengths.
+ * FULL: no block is free, nothing changed. BAD_INPUT: a token id is not in the vocabulary, a sequence grows beyond max_token
+ * or rows are too many; nothing changed. */
+enum mr_status model_forward(struct model *m, struct model_kv *kv, const struct batch *batch, struct mr_error *err);
+
+/* Logits [n_vocab] of the i-th row that asked for them in the last model_forward; host memory, valid until the next one. */
+const float *model_logits(const struct model *m, int i);
+int model_n_logits(const struct model *m);
+
+#endif
