@@ -4,9 +4,12 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "quant/types.h"
+
 /* One row per block type. */
 static const struct quant *const table[] = {
-    NULL,
+    &quant_f32,  &quant_f16,  &quant_bf16, &quant_q8_0, &quant_q4_0, &quant_q4_1, &quant_q5_0,
+    &quant_q5_1, &quant_q2_k, &quant_q3_k, &quant_q4_k, &quant_q5_k, &quant_q6_k, &quant_iq4_nl,
 };
 
 enum {
@@ -18,7 +21,7 @@ const struct quant *quant_at(int i) { return i >= 0 && i < N_QUANTS ? table[i] :
 const struct quant *quant_find(uint32_t type)
 {
     for (int i = 0; i < N_QUANTS; i++)
-        if (table[i] != NULL && (uint32_t)table[i]->type == type)
+        if ((uint32_t)table[i]->type == type)
             return table[i];
     return NULL;
 }
@@ -26,7 +29,7 @@ const struct quant *quant_find(uint32_t type)
 const struct quant *quant_find_name(const char *name)
 {
     for (int i = 0; i < N_QUANTS; i++)
-        if (table[i] != NULL && strcmp(table[i]->name, name) == 0)
+        if (strcmp(table[i]->name, name) == 0)
             return table[i];
     return NULL;
 }
