@@ -1,0 +1,15 @@
+/* memory_free.h: how much memory this process may still take. */
+#ifndef BASE_MEMORY_FREE_H
+#define BASE_MEMORY_FREE_H
+
+#include <stddef.h>
+
+/* Bytes that the system can give without swapping: MemAvailable of /proc/meminfo, and no more than what the limits of
+ * the control group leave (v2, its parents included). SIZE_MAX where the system does not say. */
+size_t memory_free_bytes(void);
+
+/* Memory of this process that lies in RAM now, and the most that ever did. 0: unknown. */
+size_t memory_resident_bytes(void);
+size_t memory_peak_bytes(void);
+
+#endif
