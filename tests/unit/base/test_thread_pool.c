@@ -1,0 +1,129 @@
+/* test_thread_pool.c: fork and join. */
+#include <fenv.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <time.h>
+#include <cmocka.h>
+
+#include "base/cpu_limit.h"
+#include "base/thread_pool.h"
+
+enum {
+    MAX_PIECES = 4096
+};
+
+struct count {
+    int runs[MAX_PIECES]; /* each place is written by one piece alone */
+    int thread[MAX_PIECES];
+    int rounding[MAX_PIECES];
+};
+
+static void count_piece(void *context, int piece, int thread)
+{
+    struct count *c = context;
+    c->runs[piece]++;
+    c->thread[piece] = thread;
+    c->rounding[piece] = fegetround();
+}
+
+static struct thread_pool *make_pool(int n)
+{
+    struct thread_pool *pool;
+    assert_int_equal(pool_create(&pool, n, NULL), MR_OK);
+    return pool;
+}
+
+static void each_piece_runs_once(void **state)
+{
+    (void)state;
+    static struct count c;
+    for (int n_thread = 1; n_thread <= 5; n_thread++) {
+        struct thread_pool *pool = make_pool(n_thread);
+        assert_int_equal(pool_n_thread(pool), n_thread);
+        static const int sizes[] = {0, 1, 2, 3, 17, 64, MAX_PIECES};
+        for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
+            memset(&c, 0, sizeof c);
+            pool_run(pool, count_piece, &c, sizes[s]);
+            for (int i = 0; i < MAX_PIECES; i++) {
+                assert_int_equal(c.runs[i], i < sizes[s]);
+                assert_in_range(c.thread[i], 0, n_thread - 1);
+            }
+        }
+        pool_free(pool);
+    }
+}
+
+static void many_short_jobs_follow_each_other(void **state)
+{
+    (void)state;
+    static struct count c;
+    memset(&c, 0, sizeof c);
+    struct thread_pool *pool = make_pool(4);
+    for (int job = 0; job < 5000; job++)
+        pool_run(pool, count_piece, &c, 1 + job % 7);
+    int total = 0, want = 0;
+    for (int i = 0; i < MAX_PIECES; i++)
+        total += c.runs[i];
+    for (int job = 0; job < 5000; job++)
+        want += 1 + job % 7;
+    assert_int_equal(total, want);
+    pool_free(pool);
+}
+
+static void sleeping_threads_wake(void **state)
+{
+    (void)state;
+    static struct count c;
+    memset(&c, 0, sizeof c);
+    struct thread_pool *pool = make_pool(3);
+    for (int job = 0; job < 5; job++) {
+        nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
+        pool_run(pool, count_piece, &c, 100);
+    }
+    for (int i = 0; i < 100; i++)
+        assert_int_equal(c.runs[i], 5);
+    pool_free(pool);
+}
+
+static void pieces_round_to_nearest_whatever_the_caller_set(void **state)
+{
+    (void)state;
+    static struct count c;
+    struct thread_pool *pool = make_pool(2);
+    fesetround(FE_UPWARD);
+    pool_run(pool, count_piece, &c, 50);
+    assert_int_equal(fegetround(), FE_UPWARD);
+    fesetround(FE_TONEAREST);
+    for (int i = 0; i < 50; i++)
+        assert_int_equal(c.rounding[i], FE_TONEAREST);
+    pool_free(pool);
+}
+
+static void number_of_threads_is_checked(void **state)
+{
+    (void)state;
+    struct thread_pool *pool;
+    struct mr_error err;
+    assert_int_equal(pool_create(&pool, -1, &err), MR_BAD_INPUT);
+    assert_null(pool);
+    assert_string_equal(err.message, "threads: -1 is not in 0..1024");
+    assert_int_equal(pool_create(&pool, POOL_MAX_THREADS + 1, NULL), MR_BAD_INPUT);
+    pool = make_pool(0);
+    assert_int_equal(pool_n_thread(pool), cpu_limit());
+    pool_free(pool);
+    pool_free(NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_piece_runs_once),         cmocka_unit_test(many_short_jobs_follow_each_other),
+        cmocka_unit_test(sleeping_threads_wake),        cmocka_unit_test(pieces_round_to_nearest_whatever_the_caller_set),
+        cmocka_unit_test(number_of_threads_is_checked),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
