@@ -15,12 +15,15 @@ enum {
     Q8_BLOCK = 32
 }; /* activations in one int8 block */
 
-/* An activation row of n values in int8: q[n], then per block of 32 a scale d and the sum s of its q. n is padded with
- * zeros to whole blocks; the row's bytes are a multiple of 64 and rows are 64-byte aligned. x ~ d * q, q in -127..127. */
+/* An activation row of n values in int8: the values q[n], then for each block of 32 a scale d, the product d * (s0 + s1)
+ * and the pair s0, s1: the sums of q over the block's first and second half. n is padded with zeros to whole blocks; the
+ * row's bytes are a multiple of 64 and rows are 64-byte aligned. x ~ d * q, q in -127..127, d = max |x| / 127. A block
+ * that holds an infinity or a NaN has d = NaN and q = 0, so that every product with it is NaN; a block whose maximum
+ * lies below 2^-100 is zero. */
 static inline int q8_n_blocks(int n) { return (n + Q8_BLOCK - 1) / Q8_BLOCK; }
 static inline size_t q8_row_bytes(int n)
 {
-    const size_t bytes = (size_t)q8_n_blocks(n) * (Q8_BLOCK + sizeof(float) + sizeof(int32_t));
+    const size_t bytes = (size_t)q8_n_blocks(n) * (Q8_BLOCK + 2 * sizeof(float) + 2 * sizeof(int16_t));
     return (bytes + 63) / 64 * 64;
 }
 static inline const int8_t *q8_q(const void *row) { return (const int8_t *)row; }
@@ -28,10 +31,9 @@ static inline const float *q8_d(const void *row, int n)
 {
     return (const float *)((const char *)row + (size_t)q8_n_blocks(n) * Q8_BLOCK);
 }
-static inline const int32_t *q8_s(const void *row, int n)
-{
-    return (const int32_t *)((const char *)row + (size_t)q8_n_blocks(n) * (Q8_BLOCK + sizeof(float)));
-}
+static inline const float *q8_ds(const void *row, int n) { return q8_d(row, n) + q8_n_blocks(n); }
+/* Block b's sums are at [2 * b] and [2 * b + 1]. */
+static inline const int16_t *q8_s(const void *row, int n) { return (const int16_t *)(q8_ds(row, n) + q8_n_blocks(n)); }
 
 enum activation {
     ACTIVATION_F32,

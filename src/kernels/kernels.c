@@ -1,0 +1,28 @@
+/* kernels.c: the choice of kernels, the one place. */
+#include "kernels/kernels.h"
+
+#include <string.h>
+
+#include "base/cpu.h"
+#include "kernels/init.h"
+
+static const struct kernels_isa isas[] = {
+    {"scalar", 0, kernels_init_scalar},
+};
+
+enum {
+    N_ISAS = sizeof isas / sizeof *isas
+};
+
+const struct kernels_isa *kernels_isa_at(int i) { return i >= 0 && i < N_ISAS ? &isas[i] : NULL; }
+
+void kernels_select(struct kernels *k, unsigned cpu_features)
+{
+    memset(k, 0, sizeof *k);
+    for (int i = 0; i < N_ISAS; i++) {
+        if ((cpu_features & isas[i].cpu) != isas[i].cpu)
+            continue;
+        isas[i].init(k);
+        k->isa = isas[i].name;
+    }
+}
