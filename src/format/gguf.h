@@ -1,6 +1,8 @@
 /* gguf.h: GGUF files (versions 2 and 3, little endian), read through mmap, and written.
  * Specification: docs/gguf.md of the ggml project. Everything in a file is hostile: each length, offset, product and
  * nesting is checked against the bytes left before use; after gguf_open succeeds every tensor's data lies in the map.
+ * Metadata is a copy in memory; a file that is cut while it is mapped hurts only who touches tensor data through the map,
+ * which gguf_read does not.
  * Split files (-00001-of-00003): open the first, the others are found beside it.
  * Threads: immutable after open. */
 #ifndef FORMAT_GGUF_H
@@ -35,7 +37,7 @@ enum {
 
 struct gguf; /* opaque */
 
-struct gguf_string { /* borrowed from the map; may hold any bytes, no NUL behind */
+struct gguf_string { /* borrowed until gguf_close; may hold any bytes, no NUL behind */
     const char *s;
     size_t n;
 };
@@ -51,7 +53,8 @@ struct gguf_tensor {
     uint64_t file_offset; /* in that file */
 };
 
-/* Map and check a file. *out is NULL on failure; the message names the file and the key or tensor. */
+/* Map and check a file. *out is NULL on failure; the message names the file, the key or tensor and the byte. What is no
+ * GGUF file at all: BAD_FORMAT with what it seems to be instead (file_kind.h). */
 enum mr_status gguf_open(struct gguf **out, const char *path, struct mr_error *err);
 
 /* The same over memory that the caller keeps until gguf_close (tests, fuzzing); split files are refused. */
@@ -65,10 +68,15 @@ int gguf_n_splits(const struct gguf *g);
 /* Tell the system that the pages of a tensor's data are not needed any more (after packing). */
 void gguf_drop_pages(const struct gguf *g, const struct gguf_tensor *t);
 
+/* Copy n bytes of a tensor's data, from byte `offset` of it, by reading the file: a file that was cut since it was
+ * opened gives IO and never a signal. */
+enum mr_status gguf_read(const struct gguf *g, const struct gguf_tensor *t, size_t offset, void *out, size_t n,
+                         struct mr_error *err);
+
 /* Tensors, in file order. */
 int gguf_n_tensors(const struct gguf *g);
 const struct gguf_tensor *gguf_tensor_at(const struct gguf *g, int i);
-const struct gguf_tensor *gguf_tensor_find(const struct gguf *g, const char *name); /* NULL: none; by hash */
+const struct gguf_tensor *gguf_tensor_find(const struct gguf *g, const char *name); /* NULL: none; O(log n) */
 
 /* Metadata, in file order. A value is scalar, string or array of scalars or strings (nested arrays are refused). */
 struct gguf_value {

@@ -1,0 +1,62 @@
+/* gguf_internal.h: what the files of the GGUF reader share. */
+#ifndef FORMAT_GGUF_INTERNAL_H
+#define FORMAT_GGUF_INTERNAL_H
+
+#include <string.h>
+
+#include "format/gguf.h"
+
+enum {
+    GGUF_DEFAULT_ALIGNMENT = 32,
+    GGUF_MAX_KEY = 65535, /* bytes (specification) */
+    GGUF_MAX_NAME = 64    /* bytes of a tensor's name (specification) */
+};
+
+struct gguf_entry {
+    struct gguf_value value; /* first: the public pointer is also this one's */
+    const unsigned char *bytes;
+    const unsigned char **string; /* owned; of a string or an array of them: where each one's length stands */
+};
+
+/* The metadata and tensor descriptions of one file. Pointers go into the bytes it was parsed from. */
+struct gguf_header {
+    uint32_t version;
+    struct gguf_entry *entry;
+    size_t n_entry, entry_capacity;
+    struct gguf_tensor *tensor; /* without data; file_offset is absolute */
+    size_t n_tensor, tensor_capacity;
+    size_t bytes; /* how far the header reaches */
+};
+
+/* Parse the header of a file of file_bytes bytes, of which the first n are at `bytes`.
+ * FULL: n is too small, nothing else is known. */
+enum mr_status gguf_header_parse(struct gguf_header *h, const unsigned char *bytes, size_t n, size_t file_bytes,
+                                 struct mr_error *err);
+void gguf_header_release(struct gguf_header *h);
+
+/* Bytes of a value of this type; 0: a string, an array or no type. */
+size_t gguf_type_bytes(uint32_t type);
+const char *gguf_type_name(enum gguf_type type);
+
+static inline int gguf_string_compare(struct gguf_string a, struct gguf_string b)
+{
+    const int order = memcmp(a.s, b.s, a.n < b.n ? a.n : b.n);
+    return order != 0 ? order : (a.n > b.n) - (a.n < b.n);
+}
+
+struct gguf_part { /* one file of a set */
+    int fd;        /* -1: bytes belong to the caller */
+    const unsigned char *map;
+    size_t bytes;
+    unsigned char *header; /* owned copy of the header; NULL: parsed in place */
+};
+
+struct gguf {
+    struct gguf_part *part;
+    int n_part;
+    struct gguf_header header;               /* of the first file, with the tensors of all */
+    const struct gguf_entry **entry_order;   /* by key */
+    const struct gguf_tensor **tensor_order; /* by name */
+};
+
+#endif
