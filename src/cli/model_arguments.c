@@ -1,10 +1,11 @@
-/* model_options.c: the options of every command that runs a model. */
-#include "cli/model_options.h"
+/* model_arguments.c: the options of every command that runs a model. */
+#include "cli/model_arguments.h"
 
-#include <limits.h>
-#include <sched.h>
 #include <stdio.h>
 
+#include "base/cpu_limit.h"
+
+/* In the order of enum precision. */
 static const char *const precisions[] = {"auto", "fp32", "bf16", "fp16", "int8", "int4", NULL};
 
 const struct argument model_argument[] = {{.name = "model",
@@ -12,7 +13,7 @@ const struct argument model_argument[] = {{.name = "model",
                                            .value = "FILE",
                                            .help = "GGUF file of the model",
                                            .parse = argument_string,
-                                           .offset = offsetof(struct model_options, model)},
+                                           .offset = offsetof(struct model_arguments, model)},
                                           {0}};
 
 const struct argument compute_argument[] = {
@@ -21,28 +22,28 @@ const struct argument compute_argument[] = {
      .value = "N",
      .help = "Threads that compute (default: one for each CPU); results do not depend on it",
      .parse = argument_int,
-     .offset = offsetof(struct model_options, threads),
+     .offset = offsetof(struct model_arguments, threads),
      .low = 1,
      .high = 1024},
     {.name = "precision",
      .value = "NAME",
      .help = "Arithmetic: auto, fp32, bf16, fp16, int8 or int4 (default: auto)",
      .parse = argument_choice,
-     .offset = offsetof(struct model_options, precision),
+     .offset = offsetof(struct model_arguments, precision),
      .choice = precisions},
     {.name = "ctx-size",
      .letter = 'c',
      .value = "N",
      .help = "Context in tokens, prompt and answer together (default: 0, the model's own up to 32768)",
      .parse = argument_int,
-     .offset = offsetof(struct model_options, ctx_size),
+     .offset = offsetof(struct model_arguments, ctx_size),
      .low = 0,
      .high = 1 << 24},
     {.name = "prompt-chunk",
      .value = "N",
      .help = "Rows of a prompt in one step (default: the engine's choice); results do not depend on it",
      .parse = argument_int,
-     .offset = offsetof(struct model_options, prompt_chunk),
+     .offset = offsetof(struct model_arguments, prompt_chunk),
      .low = 1,
      .high = 65536},
     {0}};
@@ -52,21 +53,15 @@ const struct argument template_argument[] = {
      .value = "NAME|FILE",
      .help = "Chat template: a built-in name or a Jinja file (default: the model's own)",
      .parse = argument_string,
-     .offset = offsetof(struct model_options, chat_template)},
+     .offset = offsetof(struct model_arguments, chat_template)},
     {0}};
 
-static int n_cpus(void)
-{
-    cpu_set_t set;
-    return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : INT_MAX;
-}
-
-int model_options_check(const struct model_options *o, const char *command)
+int model_arguments_check(const struct model_arguments *o, const char *command)
 {
     if (o->model == NULL)
         return arguments_fail(command, "-m, --model: a model file is required");
-    if (o->threads > n_cpus())
+    if (o->threads > cpu_limit())
         fprintf(stderr, "%s: warning: --threads %d is more than the %d CPUs of this process; it will be slower\n", command,
-                o->threads, n_cpus());
+                o->threads, cpu_limit());
     return ARGUMENTS_GO_ON;
 }

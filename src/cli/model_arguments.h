@@ -1,29 +1,20 @@
-/* model_options.h: the options of every command that runs a model. */
-#ifndef CLI_MODEL_OPTIONS_H
-#define CLI_MODEL_OPTIONS_H
+/* model_arguments.h: the options of every command that runs a model. */
+#ifndef CLI_MODEL_ARGUMENTS_H
+#define CLI_MODEL_ARGUMENTS_H
 
 #include "cli/arguments.h"
 
-enum precision_option { /* the order of the names in --precision */
-    PRECISION_AUTO,
-    PRECISION_FP32,
-    PRECISION_BF16,
-    PRECISION_FP16,
-    PRECISION_INT8,
-    PRECISION_INT4
-};
-
-struct model_options {
+struct model_arguments {
     const char *model;         /* file; NULL: not given */
     int threads;               /* 0: one for each CPU */
-    int precision;             /* enum precision_option */
-    int ctx_size;              /* tokens; 0: what the model was trained for, at most MODEL_OPTIONS_CTX_MAX */
+    int precision;             /* enum precision of model.h */
+    int ctx_size;              /* tokens; 0: what the model was trained for, at most MODEL_ARGUMENTS_CTX_MAX */
     int prompt_chunk;          /* rows of a prompt in one step; 0: the engine's choice */
     const char *chat_template; /* built-in name or file; NULL: the model's own */
 };
 
 enum {
-    MODEL_OPTIONS_CTX_MAX = 32768 /* without -c: a longer context is had by asking for it */
+    MODEL_ARGUMENTS_CTX_MAX = 32768 /* without -c: a longer context is had by asking for it */
 };
 
 /* Rows for arguments_parse. */
@@ -33,6 +24,6 @@ extern const struct argument template_argument[]; /* --chat-template */
 
 /* After parsing: -m must be there; more threads than CPUs get a warning on stderr. Returns ARGUMENTS_GO_ON or an exit
  * status, the error being printed. */
-int model_options_check(const struct model_options *o, const char *command);
+int model_arguments_check(const struct model_arguments *o, const char *command);
 
 #endif
