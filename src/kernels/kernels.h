@@ -95,9 +95,6 @@ struct kernels {
     void (*attention_finish)(float *out, const float *acc, float l, int head_dim);
 };
 
-/* The kernels around the products (norm, rope, attention, ...), scalar; part of the reference. */
-void kernels_init_scalar_layer(struct kernels *k);
-
 /* Fill *k with the best kernels for this CPU. */
 void kernels_select(struct kernels *k, unsigned cpu_features);
 

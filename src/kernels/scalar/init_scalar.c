@@ -7,4 +7,6 @@ void kernels_init_scalar(struct kernels *k)
     matmul_q8_init_scalar(k);
     matmul_f32_init_scalar(k);
     k->quantize_q8 = quantize_q8_scalar;
+    layer_init_scalar(k);
+    attention_init_scalar(k);
 }

@@ -1,0 +1,115 @@
+/* layer_scalar.c: norm, gated products, rope and cache writes: the reference. */
+#include <math.h>
+
+#include "base/float_math.h"
+#include "base/fp16.h"
+#include "kernels/scalar/scalar.h"
+
+static void rms_norm_scalar(float *out, const float *x, const float *w, float eps, int n)
+{
+    float sum = 0;
+    for (int i = 0; i < n; i++)
+        sum += x[i] * x[i];
+    const float scale = 1.0f / sqrtf(sum / (float)n + eps);
+    for (int i = 0; i < n; i++)
+        out[i] = x[i] * scale * w[i];
+}
+
+static void add_scalar(float *x, const float *y, int n)
+{
+    for (int i = 0; i < n; i++)
+        x[i] += y[i];
+}
+
+static void scale_scalar(float *x, float s, int n)
+{
+    for (int i = 0; i < n; i++)
+        x[i] *= s;
+}
+
+/* 1 / (1 + exp(-x)); the argument of exp is bounded, and beyond the bound the result is 0 in effect. */
+static float sigmoid(float x) { return 1.0f / (1.0f + math_exp(x < -88.0f ? 88.0f : -x)); }
+
+static void soft_cap_scalar(float *x, float cap, int n)
+{
+    for (int i = 0; i < n; i++)
+        x[i] = soft_cap_value(x[i], cap);
+}
+
+static void glu_silu_scalar(float *out, const float *gate, const float *up, int n)
+{
+    for (int i = 0; i < n; i++)
+        out[i] = gate[i] * sigmoid(gate[i]) * up[i];
+}
+
+/* (1 + tanh u) / 2 is the sigmoid of 2 u. */
+static void glu_gelu_scalar(float *out, const float *gate, const float *up, int n)
+{
+    for (int i = 0; i < n; i++) {
+        const float x = gate[i];
+        const float u = 0.797884560802865f * (x + 0.044715f * x * x * x); /* sqrt(2 / pi) */
+        out[i] = x * sigmoid(2 * u) * up[i];
+    }
+}
+
+static void rope_pairs_scalar(float *x, const float *cosine, const float *sine, int n_rot)
+{
+    for (int i = 0; i < n_rot / 2; i++) {
+        const float a = x[2 * i], b = x[2 * i + 1];
+        x[2 * i] = a * cosine[i] - b * sine[i];
+        x[2 * i + 1] = b * cosine[i] + a * sine[i];
+    }
+}
+
+static void rope_halves_scalar(float *x, const float *cosine, const float *sine, int n_rot)
+{
+    const int half = n_rot / 2;
+    for (int i = 0; i < half; i++) {
+        const float a = x[i], b = x[i + half];
+        x[i] = a * cosine[i] - b * sine[i];
+        x[i + half] = b * cosine[i] + a * sine[i];
+    }
+}
+
+static void kv_write_f32_scalar(void *head_block, int slot, const float *k, const float *v, int head_dim)
+{
+    float *kt = head_block, *vt = kt + ATTENTION_BLOCK * head_dim + slot * head_dim;
+    for (int d = 0; d < head_dim; d++) {
+        kt[d * ATTENTION_BLOCK + slot] = k[d];
+        vt[d] = v[d];
+    }
+}
+
+static inline void write_16(uint16_t (*round)(float), void *head_block, int slot, const float *k, const float *v, int head_dim)
+{
+    uint16_t *kt = head_block, *vt = kt + ATTENTION_BLOCK * head_dim + slot * head_dim;
+    for (int d = 0; d < head_dim; d++) {
+        kt[d * ATTENTION_BLOCK + slot] = round(k[d]);
+        vt[d] = round(v[d]);
+    }
+}
+
+static void kv_write_f16_scalar(void *head_block, int slot, const float *k, const float *v, int head_dim)
+{
+    write_16(f16_from_f32, head_block, slot, k, v, head_dim);
+}
+
+static void kv_write_bf16_scalar(void *head_block, int slot, const float *k, const float *v, int head_dim)
+{
+    write_16(bf16_from_f32, head_block, slot, k, v, head_dim);
+}
+
+void layer_init_scalar(struct kernels *k)
+{
+    k->rms_norm = rms_norm_scalar;
+    k->add = add_scalar;
+    k->scale = scale_scalar;
+    k->soft_cap = soft_cap_scalar;
+    k->glu[GLU_SILU] = glu_silu_scalar;
+    k->glu[GLU_GELU] = glu_gelu_scalar;
+    k->rope[ROPE_PAIRS] = rope_pairs_scalar;
+    k->rope[ROPE_HALVES] = rope_halves_scalar;
+    k->kv_write[KV_F32] = kv_write_f32_scalar;
+    k->kv_write[KV_F16] = kv_write_f16_scalar;
+    k->kv_write[KV_BF16] = kv_write_bf16_scalar;
+}
