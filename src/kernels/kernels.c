@@ -8,6 +8,9 @@
 
 static const struct kernels_isa isas[] = {
     {"scalar", 0, kernels_init_scalar},
+#if defined(__x86_64__)
+    {"avx2", CPU_AVX2, kernels_init_avx2},
+#endif
 };
 
 enum {

@@ -1,0 +1,8 @@
+/* init_avx2.c: what AVX2 does better than plain C. */
+#include "kernels/init.h"
+
+#if defined(__x86_64__)
+#include "kernels/x86/x86.h"
+
+void kernels_init_avx2(struct kernels *k) { matmul_q8_init_avx2(k); }
+#endif

@@ -1,0 +1,305 @@
+/* matmul_q8_avx2.c: products of int8 activations with AVX2. One row reads the packed weights once, as they stand. More rows
+ * share an expansion of a few blocks to bytes, which stays in the first-level cache, and run over it in tiles. */
+#include "kernels/pack/pack.h"
+
+#if defined(__x86_64__)
+#include "kernels/x86/panel_avx2.h"
+#include "kernels/x86/x86.h"
+
+enum {
+    HALF_BYTES = PANEL_STEP / 2,
+    CHUNK_BYTES = 8192, /* expanded weights: a quarter of a first-level cache */
+    CHUNK_BLOCKS = CHUNK_BYTES / (PANEL_STEPS * PANEL_STEP),
+    TILE_ROWS = 4,  /* 4 rows x 2 halves: 8 sums, 2 weights, 1 activation in 16 registers */
+    BLOCK_ROWS = 64 /* rows that share an expansion */
+};
+
+/* The packed blocks of one panel, walked in ascending order. */
+struct cursor {
+    const uint8_t *head, *body;
+    int left; /* blocks left in this unit */
+};
+
+SIMD_INLINE void cursor_next(enum quant_type type, struct cursor *at)
+{
+    const struct panel_format f = panel_formats[type];
+    at->body += panel_body_bytes(f);
+    if (--at->left > 0)
+        return;
+    at->head = at->body;
+    at->body += panel_head_bytes(f);
+    at->left = f.n_block;
+}
+
+SIMD_INLINE struct cursor cursor_at(enum quant_type type, const uint8_t *panel)
+{
+    return (struct cursor){panel, panel + panel_head_bytes(panel_formats[type]), panel_formats[type].n_block};
+}
+
+/* Store the first n of 16 sums. */
+SIMD_INLINE void store_outputs(float *out, const __m256 acc[2], int n)
+{
+    for (int h = 0; h < 2; h++)
+        if (n >= SIMD_FLOATS * (h + 1))
+            _mm256_storeu_ps(out + SIMD_FLOATS * h, acc[h]);
+        else
+            _mm256_maskstore_ps(out + SIMD_FLOATS * h, simd_first_lanes(n - SIMD_FLOATS * h), acc[h]);
+}
+
+/* One half of one block times one row: the sum without offset. */
+SIMD_INLINE __m256i half_sum(enum quant_type type, const uint8_t *planes, const struct half_scales *scales, const int8_t *q)
+{
+    __m256i isum = _mm256_setzero_si256();
+#pragma GCC unroll 4
+    for (int g = 0; g < n_groups(type); g++) {
+        __m256i sum = _mm256_setzero_si256();
+#pragma GCC unroll 8
+        for (int i = 0; i < group_steps(type); i++) {
+            const int s = g * group_steps(type) + i;
+            const __m256i x = simd_broadcast_32(q + 4 * (s % PANEL_STEPS));
+            sum = _mm256_add_epi16(sum, _mm256_maddubs_epi16(load_step(type, planes, s), x));
+        }
+        isum = _mm256_add_epi32(isum, scale_group(type, sum, g, scales));
+    }
+    return isum;
+}
+
+SIMD_INLINE void one_row(enum quant_type type, float *out, const uint8_t *packed, const void *x, int n_out, int n_in)
+{
+    const struct panel_format f = panel_formats[type];
+    const int n_block = n_in / Q8_BLOCK;
+    const float *dx = q8_d(x, n_in), *ds = q8_ds(x, n_in);
+    const int16_t *s = q8_s(x, n_in);
+    struct cursor at = cursor_at(type, packed);
+    for (int o = 0; o < n_out; o += PANEL_NR) {
+        __m256 acc[2] = {_mm256_setzero_ps(), _mm256_setzero_ps()};
+        const int8_t *q = q8_q(x);
+        for (int b = 0; b < n_block; b++, q += Q8_BLOCK) {
+            const struct row_scales row = load_row_scales(dx, ds, s, b);
+#pragma GCC unroll 2
+            for (int h = 0; h < 2; h++) {
+                const struct half_scales scales = load_scales(type, at.body + SIMD_FLOATS * h);
+                const uint8_t *planes = at.body + panel_scale_bytes(f) + HALF_BYTES * h;
+                const __m256 d = simd_load_f16(at.head + 2 * SIMD_FLOATS * h);
+                const __m256 m = f.has_min ? simd_load_f16(at.head + PANEL_HALVES + 2 * SIMD_FLOATS * h) : d;
+                acc[h] = add_block(type, acc[h], d, m, half_sum(type, planes, &scales, q), scales.pair, &row);
+            }
+            cursor_next(type, &at);
+        }
+        store_outputs(out + o, acc, n_out - o);
+    }
+}
+
+/* Some blocks of a panel, expanded. */
+struct chunk {
+    _Alignas(64) uint8_t u[CHUNK_BYTES]; /* [block][step][16 outputs][4 k] */
+    struct chunk_scales {
+        float d[PANEL_NR], m[PANEL_NR];
+        struct half_scales half[2];
+    } scales[CHUNK_BLOCKS];
+};
+
+SIMD_INLINE void expand(enum quant_type type, struct chunk *chunk, struct cursor *at, int n_block)
+{
+    const struct panel_format f = panel_formats[type];
+    uint8_t *u = chunk->u;
+    for (int b = 0; b < n_block; b++, u += expanded_steps(type) * PANEL_STEP) {
+        struct chunk_scales *to = &chunk->scales[b];
+        for (int h = 0; h < 2; h++) {
+            _mm256_storeu_ps(to->d + SIMD_FLOATS * h, simd_load_f16(at->head + 2 * SIMD_FLOATS * h));
+            if (f.has_min)
+                _mm256_storeu_ps(to->m + SIMD_FLOATS * h, simd_load_f16(at->head + PANEL_HALVES + 2 * SIMD_FLOATS * h));
+            to->half[h] = load_scales(type, at->body + SIMD_FLOATS * h);
+            const uint8_t *planes = at->body + panel_scale_bytes(f) + HALF_BYTES * h;
+#pragma GCC unroll 16
+            for (int s = 0; s < expanded_steps(type); s++)
+                simd_store(u + s * PANEL_STEP + HALF_BYTES * h, load_step(type, planes, s));
+        }
+        cursor_next(type, at);
+    }
+}
+
+/* Where the rows of a tile stand. */
+struct tile_rows {
+    const char *x;
+    size_t ld_x;
+    int n_in;
+};
+
+/* The sums of one group of steps: n_row rows x 16 outputs. */
+SIMD_INLINE void tile_group(enum quant_type type, __m256i sum[TILE_ROWS][2], const uint8_t *u, const struct tile_rows *rows,
+                            int n_row, int first, int b)
+{
+    for (int r = 0; r < n_row; r++)
+        sum[r][0] = sum[r][1] = _mm256_setzero_si256();
+#pragma GCC unroll 8
+    for (int i = 0; i < group_steps(type); i++) {
+        const int s = first + i;
+        const __m256i w0 = simd_load(u + s * PANEL_STEP), w1 = simd_load(u + s * PANEL_STEP + HALF_BYTES);
+#pragma GCC unroll 4
+        for (int r = 0; r < n_row; r++) {
+            const __m256i x = simd_broadcast_32(rows->x + (size_t)r * rows->ld_x + b * Q8_BLOCK + 4 * (s % PANEL_STEPS));
+            sum[r][0] = _mm256_add_epi16(sum[r][0], _mm256_maddubs_epi16(w0, x));
+            sum[r][1] = _mm256_add_epi16(sum[r][1], _mm256_maddubs_epi16(w1, x));
+        }
+    }
+}
+
+/* Add blocks first .. first + n_block of n_row rows to acc[row][16]. */
+SIMD_INLINE void tile(enum quant_type type, float (*acc)[PANEL_NR], const struct chunk *chunk, struct tile_rows rows, int n_row,
+                      int first, int n_block)
+{
+    for (int b = 0; b < n_block; b++) {
+        const uint8_t *u = chunk->u + b * expanded_steps(type) * PANEL_STEP;
+        const struct chunk_scales *w = &chunk->scales[b];
+        __m256i isum[TILE_ROWS][2];
+#pragma GCC unroll 4
+        for (int g = 0; g < n_groups(type); g++) {
+            __m256i sum[TILE_ROWS][2];
+            tile_group(type, sum, u, &rows, n_row, g * group_steps(type), first + b);
+#pragma GCC unroll 4
+            for (int r = 0; r < n_row; r++)
+                for (int h = 0; h < 2; h++) {
+                    const __m256i part = scale_group(type, sum[r][h], g, &w->half[h]);
+                    isum[r][h] = g == 0 ? part : _mm256_add_epi32(isum[r][h], part);
+                }
+        }
+#pragma GCC unroll 4
+        for (int r = 0; r < n_row; r++) {
+            const void *x = rows.x + (size_t)r * rows.ld_x;
+            const struct row_scales row =
+                load_row_scales(q8_d(x, rows.n_in), q8_ds(x, rows.n_in), q8_s(x, rows.n_in), first + b);
+            for (int h = 0; h < 2; h++) {
+                float *at = acc[r] + SIMD_FLOATS * h;
+                const __m256 d = _mm256_loadu_ps(w->d + SIMD_FLOATS * h), m = _mm256_loadu_ps(w->m + SIMD_FLOATS * h);
+                _mm256_storeu_ps(at, add_block(type, _mm256_loadu_ps(at), d, m, isum[r][h], w->half[h].pair, &row));
+            }
+        }
+    }
+}
+
+/* All blocks of one panel for n_row <= BLOCK_ROWS rows. */
+SIMD_INLINE void panel_rows(enum quant_type type, float (*acc)[PANEL_NR], const uint8_t *panel, struct tile_rows rows,
+                            int n_row)
+{
+    struct chunk chunk;
+    struct cursor at = cursor_at(type, panel);
+    const int per_chunk = CHUNK_BYTES / (expanded_steps(type) * PANEL_STEP);
+    const int n_block = rows.n_in / Q8_BLOCK;
+    for (int first = 0; first < n_block; first += per_chunk) {
+        const int n = n_block - first < per_chunk ? n_block - first : per_chunk;
+        expand(type, &chunk, &at, n);
+        for (int r = 0; r < n_row; r += TILE_ROWS) {
+            const struct tile_rows here = {rows.x + (size_t)r * rows.ld_x, rows.ld_x, rows.n_in};
+            switch (n_row - r) {
+            case 1:
+                tile(type, acc + r, &chunk, here, 1, first, n);
+                break;
+            case 2:
+                tile(type, acc + r, &chunk, here, 2, first, n);
+                break;
+            case 3:
+                tile(type, acc + r, &chunk, here, 3, first, n);
+                break;
+            default:
+                tile(type, acc + r, &chunk, here, TILE_ROWS, first, n);
+            }
+        }
+    }
+}
+
+SIMD_INLINE void run(enum quant_type type, float *out, size_t ld_out, const void *packed, const void *x, size_t ld_x, int n_row,
+                     int n_out, int n_in)
+{
+    if (n_row == 1) {
+        one_row(type, out, packed, x, n_out, n_in);
+        return;
+    }
+    const size_t bytes = panel_bytes(type, n_in);
+    for (int first = 0; first < n_row; first += BLOCK_ROWS) {
+        const int n = n_row - first < BLOCK_ROWS ? n_row - first : BLOCK_ROWS;
+        const struct tile_rows rows = {(const char *)x + (size_t)first * ld_x, ld_x, n_in};
+        const uint8_t *panel = packed;
+        for (int o = 0; o < n_out; o += PANEL_NR, panel += bytes) {
+            _Alignas(64) float acc[BLOCK_ROWS][PANEL_NR];
+            memset(acc, 0, sizeof acc[0] * (size_t)n);
+            panel_rows(type, acc, panel, rows, n);
+            for (int r = 0; r < n; r++) {
+                const __m256 sums[2] = {_mm256_load_ps(acc[r]), _mm256_load_ps(acc[r] + SIMD_FLOATS)};
+                store_outputs(out + (size_t)(first + r) * ld_out + o, sums, n_out - o);
+            }
+        }
+    }
+}
+
+static void run_q4_0(float *out, size_t ld_out, const void *packed, const void *x, size_t ld_x, int n_row, int n_out, int n_in)
+{
+    run(QUANT_Q4_0, out, ld_out, packed, x, ld_x, n_row, n_out, n_in);
+}
+
+static void run_q4_1(float *out, size_t ld_out, const void *packed, const void *x, size_t ld_x, int n_row, int n_out, int n_in)
+{
+    run(QUANT_Q4_1, out, ld_out, packed, x, ld_x, n_row, n_out, n_in);
+}
+
+static void run_q5_0(float *out, size_t ld_out, const void *packed, const void *x, size_t ld_x, int n_row, int n_out, int n_in)
+{
+    run(QUANT_Q5_0, out, ld_out, packed, x, ld_x, n_row, n_out, n_in);
+}
+
+static void run_q5_1(float *out, size_t ld_out, const void *packed, const void *x, size_t ld_x, int n_row, int n_out, int n_in)
+{
+    run(QUANT_Q5_1, out, ld_out, packed, x, ld_x, n_row, n_out, n_in);
+}
+
+static void run_q8_0(float *out, size_t ld_out, const void *packed, const void *x, size_t ld_x, int n_row, int n_out, int n_in)
+{
+    run(QUANT_Q8_0, out, ld_out, packed, x, ld_x, n_row, n_out, n_in);
+}
+
+static void run_q2_k(float *out, size_t ld_out, const void *packed, const void *x, size_t ld_x, int n_row, int n_out, int n_in)
+{
+    run(QUANT_Q2_K, out, ld_out, packed, x, ld_x, n_row, n_out, n_in);
+}
+
+static void run_q3_k(float *out, size_t ld_out, const void *packed, const void *x, size_t ld_x, int n_row, int n_out, int n_in)
+{
+    run(QUANT_Q3_K, out, ld_out, packed, x, ld_x, n_row, n_out, n_in);
+}
+
+static void run_q4_k(float *out, size_t ld_out, const void *packed, const void *x, size_t ld_x, int n_row, int n_out, int n_in)
+{
+    run(QUANT_Q4_K, out, ld_out, packed, x, ld_x, n_row, n_out, n_in);
+}
+
+static void run_q5_k(float *out, size_t ld_out, const void *packed, const void *x, size_t ld_x, int n_row, int n_out, int n_in)
+{
+    run(QUANT_Q5_K, out, ld_out, packed, x, ld_x, n_row, n_out, n_in);
+}
+
+static void run_q6_k(float *out, size_t ld_out, const void *packed, const void *x, size_t ld_x, int n_row, int n_out, int n_in)
+{
+    run(QUANT_Q6_K, out, ld_out, packed, x, ld_x, n_row, n_out, n_in);
+}
+
+static void run_iq4_nl(float *out, size_t ld_out, const void *packed, const void *x, size_t ld_x, int n_row, int n_out,
+                       int n_in)
+{
+    run(QUANT_IQ4_NL, out, ld_out, packed, x, ld_x, n_row, n_out, n_in);
+}
+
+void matmul_q8_init_avx2(struct kernels *k)
+{
+    matmul_set(k, QUANT_Q4_0, ACTIVATION_Q8, "q4_0_q8_avx2", &layout_q4_0, run_q4_0);
+    matmul_set(k, QUANT_Q4_1, ACTIVATION_Q8, "q4_1_q8_avx2", &layout_q4_1, run_q4_1);
+    matmul_set(k, QUANT_Q5_0, ACTIVATION_Q8, "q5_0_q8_avx2", &layout_q5_0, run_q5_0);
+    matmul_set(k, QUANT_Q5_1, ACTIVATION_Q8, "q5_1_q8_avx2", &layout_q5_1, run_q5_1);
+    matmul_set(k, QUANT_Q8_0, ACTIVATION_Q8, "q8_0_q8_avx2", &layout_q8_0, run_q8_0);
+    matmul_set(k, QUANT_Q2_K, ACTIVATION_Q8, "q2_k_q8_avx2", &layout_q2_k, run_q2_k);
+    matmul_set(k, QUANT_Q3_K, ACTIVATION_Q8, "q3_k_q8_avx2", &layout_q3_k, run_q3_k);
+    matmul_set(k, QUANT_Q4_K, ACTIVATION_Q8, "q4_k_q8_avx2", &layout_q4_k, run_q4_k);
+    matmul_set(k, QUANT_Q5_K, ACTIVATION_Q8, "q5_k_q8_avx2", &layout_q5_k, run_q5_k);
+    matmul_set(k, QUANT_Q6_K, ACTIVATION_Q8, "q6_k_q8_avx2", &layout_q6_k, run_q6_k);
+    matmul_set(k, QUANT_IQ4_NL, ACTIVATION_Q8, "iq4_nl_q8_avx2", &layout_iq4_nl, run_iq4_nl);
+}
+#endif

@@ -1,0 +1,144 @@
+/* panel_avx2.h: blocks of packed weights in AVX2 registers. All functions take the block type as a constant: inlined, a type
+ * leaves only its own instructions. A half is 8 of the panel's 16 outputs. */
+#ifndef KERNELS_X86_PANEL_AVX2_H
+#define KERNELS_X86_PANEL_AVX2_H
+
+#include "kernels/panel.h"
+#include "kernels/x86/simd_avx2.h"
+
+/* Products of unsigned weights and int8 activations are added in int16 lanes, pairs over several steps, before one
+ * multiply-add to int32. A group is a run of steps whose sums fit: 2 x 127 x largest u x steps < 2^15. It also ends where
+ * a scale of its own begins. Weights of 8 bits are split into two nibbles, hence two groups over the same steps. */
+SIMD_INLINE int group_steps(enum quant_type type)
+{
+    switch (type) {
+    case QUANT_Q5_0:
+    case QUANT_Q5_1:
+    case QUANT_Q5_K:
+    case QUANT_Q2_K:
+    case QUANT_Q3_K:
+        return 4;
+    case QUANT_Q6_K:
+        return 2;
+    default:
+        return 8;
+    }
+}
+
+SIMD_INLINE bool is_split(enum quant_type type) { return type == QUANT_Q8_0 || type == QUANT_IQ4_NL; }
+
+/* Vectors of 64 bytes that a block of 16 outputs expands to. */
+SIMD_INLINE int expanded_steps(enum quant_type type) { return is_split(type) ? 2 * PANEL_STEPS : PANEL_STEPS; }
+
+SIMD_INLINE int n_groups(enum quant_type type) { return expanded_steps(type) / group_steps(type); }
+
+/* u of step s of one half; planes: the block's first plane at that half. Steps of a split type: s < 8 the low nibbles of u,
+ * s >= 8 the high ones. */
+SIMD_INLINE __m256i load_step(enum quant_type type, const uint8_t *planes, int s)
+{
+    const struct panel_format f = panel_formats[type];
+    const int part = s / PANEL_STEPS;
+    s %= PANEL_STEPS;
+    if (f.byte)
+        return simd_shift_mask(simd_load(planes + s * PANEL_STEP), 4 * part, 15);
+    __m256i u = _mm256_setzero_si256();
+    int low = 0;
+    if (f.nibble) {
+        u = simd_shift_mask(simd_load(planes + s / 2 * PANEL_STEP), 4 * (s % 2), 15);
+        planes += 4 * PANEL_STEP;
+        low = 4;
+    }
+    if (type == QUANT_IQ4_NL) {
+        const __m128i values = _mm_loadu_si128((const __m128i *)panel_iq4_nl);
+        const __m256i table = simd_shift_mask(_mm256_broadcastsi128_si256(values), 4 * part, 15);
+        return _mm256_shuffle_epi8(table, u);
+    }
+    if (f.two) {
+        const __m256i bits = simd_shift_mask(simd_load(planes + s / 4 * PANEL_STEP), 2 * (s % 4) - low, 3 << low);
+        u = low == 0 ? bits : _mm256_or_si256(u, bits);
+        planes += 2 * PANEL_STEP;
+        low += 2;
+    }
+    if (f.one)
+        u = _mm256_or_si256(u, simd_shift_mask(simd_load(planes), s - low, 1 << low));
+    return u;
+}
+
+/* The integers of one half of a block, as int16 pairs in 32-bit lanes. */
+struct half_scales {
+    __m256i scale[2]; /* (c, c) of the block's first and second half of k; unused without integer scales */
+    __m256i pair;     /* what multiplies the sums s0, s1: the minima, or -offset * scale */
+};
+
+SIMD_INLINE __m256i pair_of(__m256i first, __m256i second)
+{
+    return _mm256_blend_epi16(first, _mm256_slli_epi32(second, 16), 0xaa);
+}
+
+/* body: the block's integer scales at this half. */
+SIMD_INLINE struct half_scales load_scales(enum quant_type type, const uint8_t *body)
+{
+    const struct panel_format f = panel_formats[type];
+    struct half_scales h;
+    if (f.scale == PANEL_SCALE_NONE) {
+        h.scale[0] = h.scale[1] = _mm256_set1_epi16(1);
+        h.pair = _mm256_set1_epi16((short)-f.offset);
+        return h;
+    }
+    const __m128i bytes[2] = {_mm_loadl_epi64((const __m128i *)body), _mm_loadl_epi64((const __m128i *)(body + PANEL_NR))};
+    if (f.scale == PANEL_SCALE_HALVES) {
+        const __m256i first = _mm256_cvtepi8_epi32(bytes[0]), second = _mm256_cvtepi8_epi32(bytes[1]);
+        h.scale[0] = pair_of(first, first);
+        h.scale[1] = pair_of(second, second);
+        h.pair = _mm256_mullo_epi16(pair_of(first, second), _mm256_set1_epi16((short)-f.offset));
+        return h;
+    }
+    const __m256i first = _mm256_cvtepu8_epi32(bytes[0]), second = _mm256_cvtepu8_epi32(bytes[1]);
+    if (f.scale == PANEL_SCALE_MIN) {
+        h.scale[0] = h.scale[1] = pair_of(first, first);
+        h.pair = pair_of(second, second);
+        return h;
+    }
+    const __m256i mask = _mm256_set1_epi32(15);
+    const __m256i low[2] = {_mm256_and_si256(first, mask), _mm256_and_si256(second, mask)};
+    h.scale[0] = pair_of(low[0], low[0]);
+    h.scale[1] = pair_of(low[1], low[1]);
+    h.pair = pair_of(_mm256_srli_epi32(first, 4), _mm256_srli_epi32(second, 4));
+    return h;
+}
+
+/* The int16 sums of group g, scaled, to int32. */
+SIMD_INLINE __m256i scale_group(enum quant_type type, __m256i sum, int g, const struct half_scales *h)
+{
+    if (is_split(type))
+        return _mm256_madd_epi16(sum, _mm256_set1_epi16(g == 0 ? 1 : 16));
+    return _mm256_madd_epi16(sum, h->scale[g * group_steps(type) / (PANEL_STEPS / 2)]);
+}
+
+/* One row's scales of a block, in all lanes. */
+struct row_scales {
+    __m256 d, ds;
+    __m256i s;
+};
+
+SIMD_INLINE struct row_scales load_row_scales(const float *d, const float *ds, const int16_t *s, int b)
+{
+    return (struct row_scales){_mm256_broadcast_ss(d + b), _mm256_broadcast_ss(ds + b), simd_broadcast_32(s + 2 * b)};
+}
+
+/* The float operations of one block: the same in every path, hence the same bits. isum holds no offset yet. */
+SIMD_INLINE __m256 add_block(enum quant_type type, __m256 acc, __m256 d, __m256 m, __m256i isum, __m256i pair,
+                             const struct row_scales *x)
+{
+    const struct panel_format f = panel_formats[type];
+    if (f.offset != 0)
+        isum = _mm256_add_epi32(isum, _mm256_madd_epi16(pair, x->s));
+    acc = _mm256_fmadd_ps(_mm256_mul_ps(d, x->d), _mm256_cvtepi32_ps(isum), acc);
+    if (!f.has_min)
+        return acc;
+    if (f.scale == PANEL_SCALE_NONE)
+        return _mm256_fmadd_ps(m, x->ds, acc);
+    return _mm256_fmadd_ps(_mm256_mul_ps(m, x->d), _mm256_cvtepi32_ps(_mm256_madd_epi16(pair, x->s)), acc);
+}
+
+#endif

@@ -1,0 +1,52 @@
+/* simd_avx2.h: small idioms of AVX2, FMA and F16C. */
+#ifndef KERNELS_X86_SIMD_AVX2_H
+#define KERNELS_X86_SIMD_AVX2_H
+
+#include <immintrin.h>
+#include <stdint.h>
+#include <string.h>
+
+#define SIMD_INLINE static inline __attribute__((always_inline))
+
+enum {
+    SIMD_BYTES = 32, /* in a register */
+    SIMD_FLOATS = 8
+};
+
+SIMD_INLINE __m256i simd_load(const void *p) { return _mm256_loadu_si256((const __m256i *)p); }
+SIMD_INLINE void simd_store(void *p, __m256i v) { _mm256_storeu_si256((__m256i *)p, v); }
+
+/* Four bytes to every 32-bit lane. */
+SIMD_INLINE __m256i simd_broadcast_32(const void *p)
+{
+    int32_t v;
+    memcpy(&v, p, sizeof v);
+    return _mm256_set1_epi32(v);
+}
+
+/* Eight f16 to floats. */
+SIMD_INLINE __m256 simd_load_f16(const void *p) { return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p)); }
+
+/* Eight bf16 to floats. */
+SIMD_INLINE __m256 simd_load_bf16(const void *p)
+{
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)p)), 16));
+}
+
+/* Every byte shifted by n bits, to the right if n > 0, and masked; the mask hides what crosses from byte to byte. */
+SIMD_INLINE __m256i simd_shift_mask(__m256i v, int n, int mask)
+{
+    if (n > 0)
+        v = _mm256_srli_epi16(v, n);
+    else if (n < 0)
+        v = _mm256_slli_epi16(v, -n);
+    return _mm256_and_si256(v, _mm256_set1_epi8((char)mask));
+}
+
+/* Mask of the first n of 8 lanes. */
+SIMD_INLINE __m256i simd_first_lanes(int n)
+{
+    return _mm256_cmpgt_epi32(_mm256_set1_epi32(n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+}
+
+#endif

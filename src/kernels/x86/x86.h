@@ -1,0 +1,10 @@
+/* x86.h: the parts of the x86 tables, one function for each file. */
+#ifndef KERNELS_X86_X86_H
+#define KERNELS_X86_X86_H
+
+#include "kernels/kernels.h"
+
+void matmul_q8_init_avx2(struct kernels *k);
+void matmul_f32_init_avx2(struct kernels *k);
+
+#endif
