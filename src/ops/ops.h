@@ -1,0 +1,122 @@
+/* ops.h: the table that a back end fills: shapes, tiling and threads around kernels.
+ * All tensors of a call are on the device of its first argument. Arrays passed as plain pointers (tokens, positions, block
+ * tables) are host memory, read before the call returns. Tensors are float32 unless said otherwise; no argument may overlap
+ * another unless said so. Ops cannot fail: what they need was allocated with the device or by the caller.
+ * A row's results depend on that row alone (docs/architecture.md, "The numeric rule"). */
+#ifndef OPS_OPS_H
+#define OPS_OPS_H
+
+#include <stdbool.h>
+
+#include "kernels/kernels.h"
+#include "ops/device.h"
+
+/* A matrix w[n_out][n_in] in a file. */
+struct weight_source {
+    const struct quant *quant;
+    const void *rows;
+    int n_out;
+    int n_in;
+};
+
+/* The same on a device, in the layout that its product reads. */
+struct weight {
+    struct buffer *buffer;
+    size_t offset;
+    size_t bytes;
+    int n_out;
+    int n_in;
+    bool wants_q8;      /* its product reads activation_view.q8, else f32 */
+    const void *kernel; /* the back end's */
+};
+
+/* out[n_row][n_out] = x w^T (+ bias[n_out]) */
+struct product {
+    const struct weight *weight;
+    struct tensor bias; /* one row, or absent */
+    struct tensor out;
+};
+
+struct norm_args {
+    struct tensor x;            /* [n_row][n] */
+    struct tensor delta;        /* absent, or added to x first; overwritten where delta_weight is there */
+    struct tensor delta_weight; /* absent, or the weight of an RMS norm of delta before it is added */
+    struct tensor weight;       /* one row: out = rms_norm(x) * weight; absent: no out */
+    struct activation_view out;
+    float eps;
+};
+
+struct rope {
+    enum rope_style style;
+    int n_rot;                                            /* leading values of a head that turn; even */
+    float scale;                                          /* of sine and cosine */
+    float inverse_wavelength[ATTENTION_MAX_HEAD_DIM / 2]; /* radians per position of each pair, [n_rot / 2] */
+};
+
+/* One layer's keys and values: block b at offset + b * stride, its KV heads one after the other (kernels/attention.h). */
+struct kv_view {
+    struct buffer *buffer;
+    size_t offset;
+    size_t stride;
+    enum kv_type type;
+};
+
+struct attention_args {
+    struct tensor q;      /* [n_row][n_head * head_dim] */
+    struct tensor k;      /* [n_row][n_head_kv * head_dim] */
+    struct tensor v;      /* the same */
+    struct tensor q_norm; /* absent, or [head_dim]: weight of an RMS norm of each head before it turns */
+    struct tensor k_norm;
+    float norm_eps;
+    struct tensor angles; /* of rope_angles: [n_row][n_rot] */
+    enum rope_style style;
+    int n_rot;
+    int n_head;
+    int n_head_kv;
+    int head_dim;
+    struct kv_view kv;
+    const int32_t *position;       /* [n_row] */
+    const uint32_t *const *blocks; /* [n_row] block table of the row's sequence; its rows stand together */
+    int window;                    /* a row sees its own and the window - 1 positions before; 0: all */
+    float scale;
+    float cap;                  /* 0: none */
+    struct activation_view out; /* [n_row][n_head * head_dim] */
+};
+
+struct ops {
+    /* Zeroed memory that becomes real only as it is touched. NO_MEMORY: *out is NULL. */
+    enum mr_status (*buffer_create)(struct device *d, struct buffer **out, size_t bytes, struct mr_error *err);
+    void (*buffer_free)(struct buffer *b);                                        /* takes NULL */
+    void (*upload)(struct device *d, const struct tensor *to, const float *from); /* from, to: [n_row][n_col], dense */
+    void (*download)(struct device *d, float *to, const struct tensor *from);
+    void (*move)(struct device *d, struct buffer *b, size_t to, size_t from, size_t bytes); /* within a buffer */
+
+    /* How w will be stored: everything in *out but buffer and offset. fp32: decoded, with f32 activations.
+     * NO_SUPPORT: no product of this device takes the block type. */
+    enum mr_status (*weight_plan)(struct device *d, struct weight *out, const struct weight_source *w, bool fp32,
+                                  struct mr_error *err);
+    /* Pack w into its buffer; offset is a multiple of 64. */
+    enum mr_status (*weight_pack)(struct device *d, const struct weight *out, const struct weight_source *w,
+                                  struct mr_error *err);
+    const char *(*weight_kernel_name)(const struct weight *w);
+
+    /* out[r] = row token[r] of w, times scale */
+    void (*embed)(struct device *d, const struct tensor *out, const struct weight *w, const int32_t *token, float scale);
+    /* out[r] = x[row[r]] */
+    void (*gather_rows)(struct device *d, const struct tensor *out, const struct tensor *x, const int32_t *row);
+    void (*norm)(struct device *d, const struct norm_args *args);
+    /* n_product products of one activation, which all weights read as f32 or as q8. */
+    void (*matmul)(struct device *d, const struct product *product, int n_product, const struct activation_view *x);
+    /* out[r] = scale times the cosines, behind them the sines, of row r's angles: [n_row][n_rot] */
+    void (*rope_angles)(struct device *d, const struct tensor *out, const struct rope *rope, const int32_t *position);
+    /* Norm and turn q and k in place, and write k and v into the cache. */
+    void (*rope_store)(struct device *d, const struct attention_args *args);
+    /* out = attention of q over the cache, the rows' own positions included. */
+    void (*attention)(struct device *d, const struct attention_args *args);
+    /* out = f(gate) * up; out.f32 may be gate. */
+    void (*glu)(struct device *d, const struct activation_view *out, const struct tensor *gate, const struct tensor *up,
+                enum glu_kind kind);
+    void (*soft_cap)(struct device *d, const struct tensor *x, float cap);
+};
+
+#endif

@@ -1,0 +1,81 @@
+/* ops_cpu.h: what the files of the cpu back end share. */
+#ifndef OPS_OPS_CPU_H
+#define OPS_OPS_CPU_H
+
+#include "base/thread_pool.h"
+#include "ops/cpu_device.h"
+#include "ops/ops.h"
+
+enum {
+    CPU_MIN_WORK = 8192 /* values that are worth a thread of their own */
+};
+
+struct cpu_buffer {
+    struct buffer buffer;
+    char *memory;
+};
+
+/* What attention needs for one thread: queries, two states, and the kernel's scratch. */
+struct attention_scratch {
+    float q[ATTENTION_MAX_QUERIES * ATTENTION_MAX_HEAD_DIM];
+    float acc[ATTENTION_MAX_QUERIES * ATTENTION_MAX_HEAD_DIM];
+    float segment_acc[ATTENTION_MAX_QUERIES * ATTENTION_MAX_HEAD_DIM];
+    float kernel[2 * ATTENTION_BLOCK * ATTENTION_MAX_HEAD_DIM];
+    float m[ATTENTION_MAX_QUERIES], l[ATTENTION_MAX_QUERIES];
+    float segment_m[ATTENTION_MAX_QUERIES], segment_l[ATTENTION_MAX_QUERIES];
+    int32_t begin[ATTENTION_MAX_QUERIES], end[ATTENTION_MAX_QUERIES];
+};
+
+struct cpu_device {
+    struct device device;
+    struct thread_pool *pool;
+    struct kernels kernels;
+    int n_thread;
+    struct attention_scratch *attention; /* [n_thread] */
+    float *partial;                      /* states of segments, [CPU_PARTIAL_FLOATS] */
+};
+
+enum {
+    CPU_PARTIAL_FLOATS = 1 << 20
+};
+
+static inline struct cpu_device *cpu_of(struct device *d) { return (struct cpu_device *)d; }
+
+static inline char *cpu_address(const struct buffer *b, size_t offset)
+{
+    return ((const struct cpu_buffer *)b)->memory + offset;
+}
+
+static inline float *cpu_row(const struct tensor *t, int row)
+{
+    return (float *)cpu_address(t->buffer, t->offset + (size_t)row * t->row_bytes);
+}
+
+/* Call f(context, first, end) over pieces of 0..n_row, as many as n_row rows of row_work values are worth. */
+typedef void cpu_rows_fn(struct cpu_device *d, const void *context, int first, int end);
+void cpu_for_rows(struct cpu_device *d, cpu_rows_fn *f, const void *context, int n_row, int row_work);
+
+/* The int8 form of a view's rows first <= r < end, where somebody reads it. */
+void cpu_quantize_rows(struct cpu_device *d, const struct activation_view *x, int first, int end);
+
+enum mr_status cpu_buffer_create(struct device *d, struct buffer **out, size_t bytes, struct mr_error *err);
+void cpu_buffer_free(struct buffer *b);
+void cpu_upload(struct device *d, const struct tensor *to, const float *from);
+void cpu_download(struct device *d, float *to, const struct tensor *from);
+void cpu_move(struct device *d, struct buffer *b, size_t to, size_t from, size_t bytes);
+enum mr_status cpu_weight_plan(struct device *d, struct weight *out, const struct weight_source *w, bool fp32,
+                               struct mr_error *err);
+enum mr_status cpu_weight_pack(struct device *d, const struct weight *out, const struct weight_source *w, struct mr_error *err);
+const char *cpu_weight_kernel_name(const struct weight *w);
+void cpu_embed(struct device *d, const struct tensor *out, const struct weight *w, const int32_t *token, float scale);
+void cpu_gather_rows(struct device *d, const struct tensor *out, const struct tensor *x, const int32_t *row);
+void cpu_norm(struct device *d, const struct norm_args *args);
+void cpu_matmul(struct device *d, const struct product *product, int n_product, const struct activation_view *x);
+void cpu_rope_angles(struct device *d, const struct tensor *out, const struct rope *rope, const int32_t *position);
+void cpu_rope_store(struct device *d, const struct attention_args *args);
+void cpu_attention(struct device *d, const struct attention_args *args);
+void cpu_glu(struct device *d, const struct activation_view *out, const struct tensor *gate, const struct tensor *up,
+             enum glu_kind kind);
+void cpu_soft_cap(struct device *d, const struct tensor *x, float cap);
+
+#endif

@@ -1,0 +1,98 @@
+/* ops_cpu_matmul.c: products, cut into runs of panels. The sum is never cut: a piece computes its outputs whole. */
+#include "ops/ops_cpu.h"
+
+enum {
+    MAX_PRODUCTS = 8,
+    PIECE_BYTES = 128 << 10, /* weights of a piece that many rows read again and again: stay in L2 */
+    ROWS_BYTES = 128 << 10   /* and so do the rows that one look at them serves */
+};
+
+struct run { /* one product, in pieces of n_panel panels */
+    const struct matmul *kernel;
+    const char *packed;
+    size_t panel_bytes;
+    int n_panel;
+    int first_piece;
+};
+
+struct products {
+    const struct product *product;
+    const struct activation_view *x;
+    struct run run[MAX_PRODUCTS];
+    int n_product;
+    int n_piece;
+};
+
+static int panels_of(const struct weight *w) { return (w->n_out - 1) / ((const struct matmul *)w->kernel)->nr + 1; }
+
+static void plan(struct products *p, int n_thread)
+{
+    size_t total = 0;
+    for (int i = 0; i < p->n_product; i++)
+        total += p->product[i].weight->bytes;
+    size_t piece = total / (4 * (size_t)n_thread);
+    if (p->x->f32.n_row > 1 && piece > PIECE_BYTES)
+        piece = PIECE_BYTES;
+    p->n_piece = 0;
+    for (int i = 0; i < p->n_product; i++) {
+        const struct weight *w = p->product[i].weight;
+        const struct matmul *m = w->kernel;
+        const size_t bytes = m->panel_bytes(w->n_in), n = piece / bytes;
+        const int n_panel = n < 1 ? 1 : n < (size_t)panels_of(w) ? (int)n : panels_of(w);
+        p->run[i] = (struct run){m, cpu_address(w->buffer, w->offset), bytes, n_panel, p->n_piece};
+        p->n_piece += (panels_of(w) - 1) / n_panel + 1;
+    }
+}
+
+static void add_bias(const struct product *p, int first_row, int n_row, int first, int n_out)
+{
+    const float *bias = cpu_row(&p->bias, 0) + first;
+    for (int r = first_row; r < first_row + n_row; r++) {
+        float *out = cpu_row(&p->out, r) + first;
+        for (int o = 0; o < n_out; o++)
+            out[o] += bias[o];
+    }
+}
+
+/* Rows first_row <= r < first_row + n_row, outputs first <= o < first + n_out. */
+static void run_rows(const struct products *p, int i, int first_panel, int n_out, int first_row, int n_row)
+{
+    const struct product *product = &p->product[i];
+    const struct run *run = &p->run[i];
+    const struct tensor *x = product->weight->wants_q8 ? &p->x->q8 : &p->x->f32;
+    const int first = first_panel * run->kernel->nr;
+    run->kernel->run(cpu_row(&product->out, first_row) + first, product->out.row_bytes / sizeof(float),
+                     run->packed + (size_t)first_panel * run->panel_bytes, cpu_row(x, first_row), x->row_bytes, n_row, n_out,
+                     product->weight->n_in);
+    if (product->bias.buffer != NULL)
+        add_bias(product, first_row, n_row, first, n_out);
+}
+
+static void run_piece(void *context, int piece, int thread)
+{
+    (void)thread;
+    const struct products *p = context;
+    int i = p->n_product - 1;
+    while (p->run[i].first_piece > piece)
+        i--;
+    const struct weight *w = p->product[i].weight;
+    const int first_panel = (piece - p->run[i].first_piece) * p->run[i].n_panel, first = first_panel * p->run[i].kernel->nr;
+    const int most = p->run[i].n_panel * p->run[i].kernel->nr, n_out = w->n_out - first < most ? w->n_out - first : most;
+    const int n_row = p->x->f32.n_row;
+    const size_t row_bytes = w->wants_q8 ? p->x->q8.row_bytes : p->x->f32.row_bytes;
+    const int step = row_bytes < ROWS_BYTES / 8 ? (int)(ROWS_BYTES / row_bytes / 8 * 8) : 8;
+    for (int r = 0; r < n_row; r += step)
+        run_rows(p, i, first_panel, n_out, r, n_row - r < step ? n_row - r : step);
+}
+
+void cpu_matmul(struct device *d, const struct product *product, int n_product, const struct activation_view *x)
+{
+    while (n_product > 0) {
+        struct products p = {.product = product, .x = x};
+        p.n_product = n_product < MAX_PRODUCTS ? n_product : MAX_PRODUCTS;
+        plan(&p, cpu_of(d)->n_thread);
+        pool_run(cpu_of(d)->pool, run_piece, &p, p.n_piece);
+        product += p.n_product;
+        n_product -= p.n_product;
+    }
+}
