@@ -1,108 +1,10 @@
-/* gguf.c: opens the files of a model, and looks up keys and tensors. */
-#include <errno.h>
-#include <fcntl.h>
+/* gguf.c: opens a model, and looks up its keys and tensors. */
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/memory.h"
-#include "format/file_kind.h"
 #include "format/gguf_internal.h"
-
-enum {
-    FIRST_READ = 1 << 20,    /* bytes; most headers are larger than 64 KB and smaller than 16 MB */
-    LARGEST_HEADER = 1 << 30 /* bytes */
-};
-
-/* Read exactly n bytes. */
-static enum mr_status read_at(int fd, void *out, size_t n, uint64_t offset, struct mr_error *err)
-{
-    char *p = out;
-    while (n > 0) {
-        const ssize_t got = pread(fd, p, n, (off_t)offset);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0)
-            return mr_fail(err, MR_IO, "reading failed: %s", strerror(errno));
-        if (got == 0)
-            return mr_fail(err, MR_IO, "the file became shorter while it was read: it ends before byte %llu",
-                           (unsigned long long)offset + n);
-        p += got;
-        n -= (size_t)got;
-        offset += (uint64_t)got;
-    }
-    return MR_OK;
-}
-
-static enum mr_status check_magic(const unsigned char *bytes, size_t n, struct mr_error *err)
-{
-    if (n >= 4 && memcmp(bytes, "GGUF", 4) == 0)
-        return MR_OK;
-    return mr_fail(err, MR_BAD_FORMAT, "not a GGUF file but %s", file_kind(bytes, n));
-}
-
-/* Read the first n bytes of the file and parse. FULL: n is too small. */
-static enum mr_status read_header(struct gguf_part *part, struct gguf_header *h, size_t n, struct mr_error *err)
-{
-    unsigned char *grown = realloc(part->header, n > 0 ? n : 1);
-    if (grown == NULL)
-        return mr_fail(err, MR_NO_MEMORY, "no memory for %zu bytes of metadata", n);
-    part->header = grown;
-    MR_TRY(read_at(part->fd, part->header, n, 0, err));
-    MR_TRY(check_magic(part->header, n, err));
-    return gguf_header_parse(h, part->header, n, part->bytes, err);
-}
-
-/* Read more of the file until the header is complete, then keep no more than that. */
-static enum mr_status load_header(struct gguf_part *part, struct gguf_header *h, struct mr_error *err)
-{
-    size_t n = FIRST_READ < part->bytes ? FIRST_READ : part->bytes;
-    enum mr_status status;
-    while ((status = read_header(part, h, n, err)) == MR_FULL) {
-        if (n >= LARGEST_HEADER)
-            return mr_fail(err, MR_NO_SUPPORT, "more than %d bytes of metadata", LARGEST_HEADER);
-        n = part->bytes / 4 > n ? 4 * n : part->bytes;
-        n = n < LARGEST_HEADER ? n : LARGEST_HEADER;
-    }
-    if (status != MR_OK || h->bytes == n)
-        return status;
-    const size_t bytes = h->bytes;
-    gguf_header_release(h);
-    status = read_header(part, h, bytes, err);
-    return status == MR_FULL ? mr_fail(err, MR_IO, "the file changed while it was read") : status;
-}
-
-static enum mr_status open_file(struct gguf_part *part, const char *path, struct mr_error *err)
-{
-    struct stat st;
-    part->fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (part->fd < 0)
-        return mr_fail(err, errno == ENOENT ? MR_NOT_FOUND : MR_IO, "%s", errno == ENOENT ? "no such file" : strerror(errno));
-    if (fstat(part->fd, &st) != 0)
-        return mr_fail(err, MR_IO, "%s", strerror(errno));
-    if (!S_ISREG(st.st_mode))
-        return mr_fail(err, MR_BAD_FORMAT, "%s", S_ISDIR(st.st_mode) ? "a directory, not a file" : "not a regular file");
-    if ((uint64_t)st.st_size > SIZE_MAX / 2)
-        return mr_fail(err, MR_NO_SUPPORT, "too large for this machine");
-    part->bytes = (size_t)st.st_size;
-    return MR_OK;
-}
-
-static enum mr_status open_part(struct gguf_part *part, struct gguf_header *h, const char *path, struct mr_error *err)
-{
-    enum mr_status status = open_file(part, path, err);
-    if (status == MR_OK)
-        status = load_header(part, h, err);
-    if (status == MR_OK && h->n_tensor > 0) {
-        void *map = mmap(NULL, part->bytes, PROT_READ, MAP_PRIVATE | MAP_NORESERVE, part->fd, 0);
-        if (map == MAP_FAILED)
-            status = mr_fail(err, errno == ENOMEM ? MR_NO_MEMORY : MR_IO, "cannot map: %s", strerror(errno));
-        else
-            part->map = map;
-    }
-    return status == MR_OK ? MR_OK : mr_fail_in(err, status, "'%s'", path);
-}
 
 static int compare_entries(const void *a, const void *b)
 {
@@ -115,8 +17,8 @@ static int compare_tensors(const void *a, const void *b)
     return gguf_string_compare((*(const struct gguf_tensor *const *)a)->name, (*(const struct gguf_tensor *const *)b)->name);
 }
 
-/* Sort for the look-ups; equal neighbours are duplicates. */
-static enum mr_status index_names(struct gguf *g, struct mr_error *err)
+/* Equal neighbours are duplicates. */
+enum mr_status gguf_index_names(struct gguf *g, struct mr_error *err)
 {
     const size_t n_entry = g->header.n_entry, n_tensor = g->header.n_tensor;
     g->entry_order = mem_array(n_entry, sizeof *g->entry_order);
@@ -150,76 +52,52 @@ static void attach_data(struct gguf *g)
     }
 }
 
-static struct gguf *create(int n_part, struct mr_error *err)
+static enum mr_status open_memory(struct gguf *g, const void *bytes, size_t n, struct mr_error *err)
+{
+    g->part[0].map = bytes;
+    g->part[0].bytes = n;
+    MR_TRY(gguf_check_magic(bytes, n, err));
+    MR_TRY(gguf_header_parse(&g->header, bytes, n, n, err));
+    return gguf_check_whole(&g->header, err);
+}
+
+/* Open the file at `path`, or where that is NULL the n bytes. */
+static enum mr_status open_any(struct gguf **out, const char *path, const void *bytes, size_t n, struct mr_error *err)
 {
     struct gguf *g = mem_zero_array(1, sizeof *g);
-    struct gguf_part *part = mem_zero_array((size_t)n_part, sizeof *part);
-    if (g == NULL || part == NULL) {
+    *out = NULL;
+    if (g == NULL || !gguf_grow_parts(g, 1)) {
         free(g);
-        free(part);
-        mr_fail(err, MR_NO_MEMORY, "no memory to open a file");
-        return NULL;
+        return mr_fail(err, MR_NO_MEMORY, "no memory to open a file");
     }
-    for (int i = 0; i < n_part; i++)
-        part[i].fd = -1;
-    g->part = part;
-    g->n_part = n_part;
-    return g;
+    enum mr_status status = path != NULL ? gguf_open_set(g, path, err) : open_memory(g, bytes, n, err);
+    if (status == MR_OK)
+        status = gguf_index_names(g, err);
+    if (status != MR_OK) {
+        gguf_close(g);
+        return path != NULL ? mr_fail_in(err, status, "'%s'", path) : status;
+    }
+    attach_data(g);
+    *out = g;
+    return MR_OK;
 }
 
 enum mr_status gguf_open(struct gguf **out, const char *path, struct mr_error *err)
 {
-    struct gguf *g = create(1, err);
-    *out = NULL;
-    if (g == NULL)
-        return MR_NO_MEMORY;
-    enum mr_status status = open_part(&g->part[0], &g->header, path, err);
-    if (status == MR_OK)
-        status = index_names(g, err);
-    if (status != MR_OK) {
-        gguf_close(g);
-        return status;
-    }
-    attach_data(g);
-    *out = g;
-    return MR_OK;
+    return open_any(out, path, NULL, 0, err);
 }
 
 enum mr_status gguf_open_memory(struct gguf **out, const void *bytes, size_t n, struct mr_error *err)
 {
-    struct gguf *g = create(1, err);
-    *out = NULL;
-    if (g == NULL)
-        return MR_NO_MEMORY;
-    g->part[0].map = bytes;
-    g->part[0].bytes = n;
-    enum mr_status status = check_magic(bytes, n, err);
-    if (status == MR_OK)
-        status = gguf_header_parse(&g->header, bytes, n, n, err);
-    if (status == MR_OK)
-        status = index_names(g, err);
-    if (status != MR_OK) {
-        gguf_close(g);
-        return status;
-    }
-    attach_data(g);
-    *out = g;
-    return MR_OK;
+    return open_any(out, NULL, bytes, n, err);
 }
 
 void gguf_close(struct gguf *g)
 {
     if (g == NULL)
         return;
-    for (int i = 0; i < g->n_part; i++) {
-        struct gguf_part *part = &g->part[i];
-        if (part->fd < 0)
-            continue;
-        if (part->map != NULL)
-            munmap((void *)(uintptr_t)part->map, part->bytes);
-        close(part->fd);
-        free(part->header);
-    }
+    for (int i = 0; i < g->n_part; i++)
+        gguf_part_close(&g->part[i]);
     gguf_header_release(&g->header);
     free(g->part);
     free(g->entry_order);
@@ -261,7 +139,7 @@ enum mr_status gguf_read(const struct gguf *g, const struct gguf_tensor *t, size
         memcpy(out, (const char *)t->data + offset, n);
         return MR_OK;
     }
-    const enum mr_status status = read_at(part->fd, out, n, t->file_offset + offset, err);
+    const enum mr_status status = gguf_read_at(part->fd, out, n, t->file_offset + offset, err);
     return status == MR_OK ? MR_OK : mr_fail_in(err, status, "tensor '%.*s'", (int)t->name.n, t->name.s);
 }
 

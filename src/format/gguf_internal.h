@@ -51,6 +51,14 @@ struct gguf_part { /* one file of a set */
     unsigned char *header; /* owned copy of the header; NULL: parsed in place */
 };
 
+/* Open, read and map one file; *part is zero but for fd -1. Close also what was opened half. */
+enum mr_status gguf_part_open(struct gguf_part *part, struct gguf_header *h, const char *path, struct mr_error *err);
+void gguf_part_close(struct gguf_part *part);
+
+/* Read exactly n bytes. */
+enum mr_status gguf_read_at(int fd, void *out, size_t n, uint64_t offset, struct mr_error *err);
+enum mr_status gguf_check_magic(const unsigned char *bytes, size_t n, struct mr_error *err);
+
 struct gguf {
     struct gguf_part *part;
     int n_part;
@@ -58,5 +66,17 @@ struct gguf {
     const struct gguf_entry **entry_order;   /* by key */
     const struct gguf_tensor **tensor_order; /* by name */
 };
+
+/* Open the file at path, and where it is the first of a split set the others beside it. */
+enum mr_status gguf_open_set(struct gguf *g, const char *path, struct mr_error *err);
+
+/* The header must not belong to a split set. */
+enum mr_status gguf_check_whole(const struct gguf_header *h, struct mr_error *err);
+
+/* Sort the names for the look-ups; none may stand twice. */
+enum mr_status gguf_index_names(struct gguf *g, struct mr_error *err);
+
+/* Make g->part n long, the new ones closed. */
+bool gguf_grow_parts(struct gguf *g, int n);
 
 #endif

@@ -1,0 +1,371 @@
+/* gguf_write.c: builds the header in memory and streams tensors behind it. */
+#include "format/gguf_write.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/memory.h"
+#include "base/string_buffer.h"
+#include "format/gguf_internal.h"
+
+struct gguf_writer {
+    char *path, *partial; /* the target, and what is written */
+    int fd;
+    bool exists; /* partial is there */
+    uint32_t alignment;
+    struct string_buffer values, tensors; /* the two parts of the header */
+    uint64_t n_value;
+    size_t *bytes; /* of each declared tensor */
+    size_t n_tensor, capacity;
+    size_t offset; /* where the next declared tensor begins in the data */
+    bool in_data;
+    bool broken; /* a write failed: nobody knows what is in the file */
+    size_t current, written; /* tensor, and its bytes so far */
+};
+
+static enum mr_status fail_memory(struct mr_error *err) { return mr_fail(err, MR_NO_MEMORY, "no memory to write a file"); }
+
+static enum mr_status fail_system(const struct gguf_writer *w, const char *what, struct mr_error *err)
+{
+    return mr_fail(err, MR_IO, "cannot %s '%s': %s", what, w->path, strerror(errno));
+}
+
+/* A new file beside the target, whatever earlier attempts have left there. */
+static enum mr_status open_partial(struct gguf_writer *w, struct mr_error *err)
+{
+    enum {
+        TRIES = 100
+    };
+    const size_t n = strlen(w->path) + sizeof ".partial00";
+    w->partial = mem_array(n, 1);
+    if (w->partial == NULL)
+        return fail_memory(err);
+    for (int i = 0; i < TRIES && w->fd < 0; i++) {
+        snprintf(w->partial, n, "%s.partial%d", w->path, i);
+        w->fd = open(w->partial, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (w->fd < 0 && errno != EEXIST)
+            break;
+    }
+    w->exists = w->fd >= 0;
+    return w->exists ? MR_OK : fail_system(w, "write beside", err);
+}
+
+enum mr_status gguf_writer_create(struct gguf_writer **out, const char *path, struct mr_error *err)
+{
+    *out = NULL;
+    struct gguf_writer *w = mem_zero_array(1, sizeof *w);
+    if (w == NULL)
+        return fail_memory(err);
+    w->fd = -1;
+    w->alignment = GGUF_DEFAULT_ALIGNMENT;
+    string_buffer_init(&w->values);
+    string_buffer_init(&w->tensors);
+    w->path = mem_string(path, strlen(path));
+    const enum mr_status status = w->path != NULL ? open_partial(w, err) : fail_memory(err);
+    if (status != MR_OK) {
+        gguf_writer_free(w);
+        return status;
+    }
+    *out = w;
+    return MR_OK;
+}
+
+void gguf_writer_free(struct gguf_writer *w)
+{
+    if (w == NULL)
+        return;
+    if (w->fd >= 0)
+        close(w->fd);
+    if (w->exists)
+        unlink(w->partial);
+    string_buffer_release(&w->values);
+    string_buffer_release(&w->tensors);
+    free(w->bytes);
+    free(w->partial);
+    free(w->path);
+    free(w);
+}
+
+static void add_u32(struct string_buffer *b, uint32_t v) { string_buffer_add(b, (const char *)&v, sizeof v); }
+
+static void add_u64(struct string_buffer *b, uint64_t v) { string_buffer_add(b, (const char *)&v, sizeof v); }
+
+static void add_string(struct string_buffer *b, struct gguf_string s)
+{
+    add_u64(b, s.n);
+    string_buffer_add(b, s.s, s.n);
+}
+
+static enum mr_status check_buffer(const struct string_buffer *b, struct mr_error *err)
+{
+    return b->failed ? fail_memory(err) : MR_OK;
+}
+
+/* Key and type; an array's length follows its element type. */
+static enum mr_status begin_value(struct gguf_writer *w, struct gguf_string key, enum gguf_type type, bool is_array, size_t n,
+                                  struct mr_error *err)
+{
+    if (w->in_data)
+        return mr_fail(err, MR_BAD_INPUT, "key '%.*s' comes after the header was written", (int)(key.n < 128 ? key.n : 128),
+                       key.s);
+    add_string(&w->values, key);
+    if (is_array)
+        add_u32(&w->values, GGUF_ARRAY);
+    add_u32(&w->values, (uint32_t)type);
+    if (is_array)
+        add_u64(&w->values, n);
+    w->n_value++;
+    return MR_OK;
+}
+
+static struct gguf_string c_string(const char *s) { return (struct gguf_string){s, strlen(s)}; }
+
+static enum mr_status put_bytes(struct gguf_writer *w, const char *key, enum gguf_type type, const void *bytes,
+                                struct mr_error *err)
+{
+    MR_TRY(begin_value(w, c_string(key), type, false, 1, err));
+    string_buffer_add(&w->values, bytes, gguf_type_bytes(type));
+    return check_buffer(&w->values, err);
+}
+
+/* Whether the value survives being stored in the low bytes of an integer type. */
+static bool fits(enum gguf_type type, int64_t value)
+{
+    static const struct {
+        enum gguf_type type;
+        int64_t low, high;
+    } limit[] = {
+        {GGUF_U8, 0, UINT8_MAX},          {GGUF_I8, INT8_MIN, INT8_MAX},    {GGUF_U16, 0, UINT16_MAX},
+        {GGUF_I16, INT16_MIN, INT16_MAX}, {GGUF_U32, 0, UINT32_MAX},        {GGUF_I32, INT32_MIN, INT32_MAX},
+        {GGUF_U64, 0, INT64_MAX},         {GGUF_I64, INT64_MIN, INT64_MAX},
+    };
+    for (size_t i = 0; i < sizeof limit / sizeof *limit; i++)
+        if (limit[i].type == type)
+            return value >= limit[i].low && value <= limit[i].high;
+    return false;
+}
+
+enum mr_status gguf_put_int(struct gguf_writer *w, const char *key, enum gguf_type type, int64_t value, struct mr_error *err)
+{
+    if (!fits(type, value))
+        return mr_fail(err, MR_BAD_INPUT, "key '%s': %lld is no %s", key, (long long)value, gguf_type_name(type));
+    if (strcmp(key, "general.alignment") == 0 && type == GGUF_U32) {
+        if (w->n_tensor > 0)
+            return mr_fail(err, MR_BAD_INPUT, "key '%s' comes after a tensor", key);
+        if (value < 8 || (value & (value - 1)) != 0)
+            return mr_fail(err, MR_BAD_INPUT, "key '%s': %lld is not a power of two of at least 8", key, (long long)value);
+        w->alignment = (uint32_t)value;
+    }
+    return put_bytes(w, key, type, &value, err);
+}
+
+enum mr_status gguf_put_f32(struct gguf_writer *w, const char *key, float value, struct mr_error *err)
+{
+    return put_bytes(w, key, GGUF_F32, &value, err);
+}
+
+enum mr_status gguf_put_bool(struct gguf_writer *w, const char *key, bool value, struct mr_error *err)
+{
+    const unsigned char byte = value;
+    return put_bytes(w, key, GGUF_BOOL, &byte, err);
+}
+
+enum mr_status gguf_put_string(struct gguf_writer *w, const char *key, struct gguf_string s, struct mr_error *err)
+{
+    MR_TRY(begin_value(w, c_string(key), GGUF_STRING, false, 1, err));
+    add_string(&w->values, s);
+    return check_buffer(&w->values, err);
+}
+
+enum mr_status gguf_put_array(struct gguf_writer *w, const char *key, enum gguf_type type, const void *elements, size_t n,
+                              struct mr_error *err)
+{
+    size_t bytes;
+    if (gguf_type_bytes(type) == 0 || !size_mul(&bytes, n, gguf_type_bytes(type)))
+        return mr_fail(err, MR_BAD_INPUT, "key '%s': no array of %zu %s", key, n, gguf_type_name(type));
+    MR_TRY(begin_value(w, c_string(key), type, true, n, err));
+    string_buffer_add(&w->values, elements, bytes);
+    return check_buffer(&w->values, err);
+}
+
+enum mr_status gguf_put_strings(struct gguf_writer *w, const char *key, const struct gguf_string *s, size_t n,
+                                struct mr_error *err)
+{
+    MR_TRY(begin_value(w, c_string(key), GGUF_STRING, true, n, err));
+    for (size_t i = 0; i < n; i++)
+        add_string(&w->values, s[i]);
+    return check_buffer(&w->values, err);
+}
+
+enum mr_status gguf_put_value(struct gguf_writer *w, const struct gguf_value *v, struct mr_error *err)
+{
+    const struct gguf_string alignment = c_string("general.alignment");
+    if (gguf_string_compare(v->key, alignment) == 0)
+        return gguf_put_int(w, alignment.s, v->type, gguf_as_i64(v, 0), err);
+    MR_TRY(begin_value(w, v->key, v->type, v->is_array, v->n, err));
+    for (size_t i = 0; v->type == GGUF_STRING && i < v->n; i++)
+        add_string(&w->values, gguf_as_string(v, i));
+    if (v->type != GGUF_STRING)
+        string_buffer_add(&w->values, (const char *)((const struct gguf_entry *)v)->bytes, v->n * gguf_type_bytes(v->type));
+    return check_buffer(&w->values, err);
+}
+
+/* Bytes of a tensor; false: not a whole number of blocks, or too many. */
+static bool tensor_bytes(size_t *bytes, const struct quant *quant, int n_dims, const int64_t *dims)
+{
+    if (n_dims < 1 || n_dims > GGUF_MAX_DIMS || dims[0] < 1 || dims[0] % quant->block != 0)
+        return false;
+    bool ok = size_mul(bytes, (size_t)dims[0] / (size_t)quant->block, quant->bytes);
+    for (int i = 1; i < n_dims; i++)
+        ok = ok && dims[i] >= 1 && size_mul(bytes, *bytes, (size_t)dims[i]);
+    return ok;
+}
+
+enum mr_status gguf_declare_tensor(struct gguf_writer *w, struct gguf_string name, const struct quant *quant, int n_dims,
+                                   const int64_t *dims, struct mr_error *err)
+{
+    size_t bytes, end;
+    const int n = name.n < 128 ? (int)name.n : 128;
+    if (w->in_data)
+        return mr_fail(err, MR_BAD_INPUT, "tensor '%.*s' comes after the header was written", n, name.s);
+    if (!tensor_bytes(&bytes, quant, n_dims, dims) || !size_add(&end, w->offset, bytes) || end > SIZE_MAX / 2)
+        return mr_fail(err, MR_BAD_INPUT, "tensor '%.*s': %d dimensions, rows of %lld do not make a tensor of type %s", n,
+                       name.s, n_dims, (long long)(n_dims > 0 ? dims[0] : 0), quant->name);
+    if (!mem_grow(&w->bytes, &w->capacity, w->n_tensor + 1, sizeof *w->bytes))
+        return fail_memory(err);
+    add_string(&w->tensors, name);
+    add_u32(&w->tensors, (uint32_t)n_dims);
+    for (int i = 0; i < n_dims; i++)
+        add_u64(&w->tensors, (uint64_t)dims[i]);
+    add_u32(&w->tensors, quant->type);
+    add_u64(&w->tensors, w->offset);
+    w->bytes[w->n_tensor++] = bytes;
+    w->offset = size_align(end, w->alignment);
+    return check_buffer(&w->tensors, err);
+}
+
+static enum mr_status write_all(struct gguf_writer *w, const void *bytes, size_t n, struct mr_error *err)
+{
+    const char *p = bytes;
+    while (n > 0) {
+        const ssize_t done = write(w->fd, p, n);
+        if (done < 0 && errno != EINTR) {
+            w->broken = true;
+            return fail_system(w, "write", err);
+        }
+        if (done > 0) {
+            p += done;
+            n -= (size_t)done;
+        }
+    }
+    return MR_OK;
+}
+
+/* Zeros from n up to the alignment. */
+static enum mr_status write_padding(struct gguf_writer *w, size_t n, struct mr_error *err)
+{
+    static const char zeros[4096];
+    size_t rest = size_align(n, w->alignment) - n;
+    while (rest > 0) {
+        const size_t some = rest < sizeof zeros ? rest : sizeof zeros;
+        MR_TRY(write_all(w, zeros, some, err));
+        rest -= some;
+    }
+    return MR_OK;
+}
+
+/* What our own reader refuses is not written. */
+static enum mr_status check_header(const struct gguf_writer *w, const struct string_buffer *b, struct mr_error *err)
+{
+    struct gguf g = {0};
+    const size_t file_bytes = size_align(b->n, w->alignment) + w->offset;
+    enum mr_status status = gguf_header_parse(&g.header, (const unsigned char *)b->s, b->n, file_bytes, err);
+    if (status == MR_OK)
+        status = gguf_index_names(&g, err);
+    gguf_header_release(&g.header);
+    free(g.entry_order);
+    free(g.tensor_order);
+    return status;
+}
+
+enum mr_status gguf_begin_data(struct gguf_writer *w, struct mr_error *err)
+{
+    struct string_buffer header;
+    if (w->in_data || w->broken)
+        return mr_fail(err, MR_BAD_INPUT, "the header was written already");
+    string_buffer_init(&header);
+    string_buffer_puts(&header, "GGUF");
+    add_u32(&header, 3);
+    add_u64(&header, w->n_tensor);
+    add_u64(&header, w->n_value);
+    string_buffer_add(&header, w->values.s, w->values.n);
+    string_buffer_add(&header, w->tensors.s, w->tensors.n);
+    enum mr_status status = header.failed || w->values.failed || w->tensors.failed ? fail_memory(err) : MR_OK;
+    if (status == MR_OK)
+        status = check_header(w, &header, err);
+    if (status == MR_OK)
+        status = write_all(w, header.s, header.n, err);
+    if (status == MR_OK)
+        status = write_padding(w, header.n, err);
+    string_buffer_release(&header);
+    w->in_data = status == MR_OK;
+    return status;
+}
+
+enum mr_status gguf_write_data(struct gguf_writer *w, const void *bytes, size_t n, struct mr_error *err)
+{
+    const char *p = bytes;
+    while (n > 0) {
+        if (!w->in_data || w->current == w->n_tensor)
+            return mr_fail(err, MR_BAD_INPUT, "%zu bytes belong to no tensor", n);
+        const size_t size = w->bytes[w->current];
+        const size_t some = n < size - w->written ? n : size - w->written;
+        MR_TRY(write_all(w, p, some, err));
+        p += some;
+        n -= some;
+        w->written += some;
+        if (w->written < size)
+            break;
+        MR_TRY(write_padding(w, size, err));
+        w->current++;
+        w->written = 0;
+    }
+    return MR_OK;
+}
+
+/* The rename must reach the disk as well. */
+static enum mr_status sync_folder(const struct gguf_writer *w, struct mr_error *err)
+{
+    const char *slash = strrchr(w->path, '/');
+    char *folder = slash == NULL ? mem_string(".", 1) : mem_string(w->path, (size_t)(slash - w->path) + 1);
+    if (folder == NULL)
+        return fail_memory(err);
+    const int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    free(folder);
+    if (fd < 0)
+        return fail_system(w, "open the folder of", err);
+    const int failed = fsync(fd) != 0 && errno != EINVAL; /* some file systems cannot */
+    const enum mr_status status = failed ? fail_system(w, "flush the folder of", err) : MR_OK;
+    close(fd);
+    return status;
+}
+
+enum mr_status gguf_writer_finish(struct gguf_writer *w, struct mr_error *err)
+{
+    if (!w->in_data || w->broken || w->current < w->n_tensor || !w->exists)
+        return mr_fail(err, MR_BAD_INPUT, "'%s' is not complete: %zu of %zu tensors are written", w->path, w->current,
+                       w->n_tensor);
+    if (fsync(w->fd) != 0)
+        return fail_system(w, "flush", err);
+    const int fd = w->fd;
+    w->fd = -1;
+    if (close(fd) != 0)
+        return fail_system(w, "write", err);
+    if (rename(w->partial, w->path) != 0)
+        return fail_system(w, "rename a file to", err);
+    w->exists = false;
+    return sync_folder(w, err);
+}
