@@ -6,6 +6,7 @@
 #include "cli/command.h"
 
 static const struct command commands[] = {
+    {"inspect", "show what is in a model file", command_inspect},
     {"version", "print the version", command_version},
 };
 

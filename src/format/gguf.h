@@ -89,6 +89,8 @@ int gguf_n_values(const struct gguf *g);
 const struct gguf_value *gguf_value_at(const struct gguf *g, int i);
 const struct gguf_value *gguf_value_find(const struct gguf *g, const char *key); /* NULL: none */
 
+const char *gguf_type_name(enum gguf_type type); /* "u32"; never NULL */
+
 /* Element i < v->n, converted; the caller has checked the type class with the predicates below. */
 bool gguf_is_integer(const struct gguf_value *v);
 bool gguf_is_number(const struct gguf_value *v);

@@ -36,7 +36,6 @@ void gguf_header_release(struct gguf_header *h);
 
 /* Bytes of a value of this type; 0: a string, an array or no type. */
 size_t gguf_type_bytes(uint32_t type);
-const char *gguf_type_name(enum gguf_type type);
 
 static inline int gguf_string_compare(struct gguf_string a, struct gguf_string b)
 {

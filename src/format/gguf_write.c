@@ -22,7 +22,7 @@ struct gguf_writer {
     size_t n_tensor, capacity;
     size_t offset; /* where the next declared tensor begins in the data */
     bool in_data;
-    bool broken; /* a write failed: nobody knows what is in the file */
+    bool broken;             /* a write failed: nobody knows what is in the file */
     size_t current, written; /* tensor, and its bytes so far */
 };
 
