@@ -1,8 +1,10 @@
-/* millrace.h: the public C API of the inference engine.
+/* millrace.h: the public C API of the inference engine: open a model, create an engine over it, submit requests, step, and
+ * take the events. Nothing here prints, exits or keeps global state.
  * Includes nothing of ours, so that a program needs only this file and the library. */
 #ifndef MILLRACE_H
 #define MILLRACE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -74,6 +76,141 @@ struct mr_logprob {
 
 /* temperature 0.8, top_k 40, top_p 0.95, min_p 0.05, nothing else, seed 0, no logprobs. */
 void mr_sampling_defaults(struct mr_sampling *s);
+
+/* The arithmetic of the products. */
+enum mr_precision {
+    MR_PRECISION_AUTO, /* int8 for quantised weights */
+    MR_PRECISION_FP32,
+    MR_PRECISION_BF16,
+    MR_PRECISION_FP16,
+    MR_PRECISION_INT8,
+    MR_PRECISION_INT4,
+    MR_N_PRECISIONS
+};
+
+struct mr_options {
+    int32_t threads;      /* that compute, the caller's included; 0: as many as CPUs may be used; 1 to 1024 */
+    int32_t precision;    /* enum mr_precision */
+    int32_t n_ctx;        /* tokens of one sequence, prompt and answer; 0: the model's own, at most 32768 */
+    int32_t prompt_chunk; /* prompt rows of one step; 1 to 65536; results do not depend on it */
+    int32_t max_running;  /* sequences that are computed at a time; 1 to 64 */
+    int32_t max_queue;    /* requests that may wait; 1 to 65536 */
+    const char *cpu;      /* instruction set to stay within ("avx2"); NULL: the best this CPU has */
+
+    /* Called while the weights load, with bytes done and in all. */
+    void (*progress)(void *context, size_t done, size_t total);
+    void *progress_context;
+
+    /* Monotonic microseconds; NULL: the system's clock. */
+    int64_t (*clock_us)(void *context);
+    void *clock_context;
+};
+
+/* threads 0, precision auto, n_ctx 0, prompt_chunk 512, max_running 1, max_queue 512, the rest NULL. */
+void mr_options_defaults(struct mr_options *options);
+
+/* A model file with its tokenizer. Threads: one thread at a time, of those that use it or an engine over it; tokenising
+ * may go on beside them. */
+struct mr_model;
+
+/* *out is NULL on failure. The options are copied; the message of an error names the file and what is wrong in it. */
+enum mr_status mr_model_open(struct mr_model **out, const char *path, const struct mr_options *options, struct mr_error *err);
+void mr_model_close(struct mr_model *model); /* takes NULL; its engines have been freed */
+
+struct mr_model_info {
+    const char *family;    /* "llama", borrowed from the model */
+    const char *precision; /* "int8" */
+    int32_t n_vocab;
+    int32_t n_ctx_train; /* tokens of context that it was trained for */
+    int64_t n_parameters;
+    size_t weight_bytes;
+    int32_t threads; /* in use */
+};
+void mr_model_info(const struct mr_model *model, struct mr_model_info *out);
+
+/* Token ids of a text, for a request. special: control tokens written in the text become their ids. Free *ids with
+ * mr_tokens_free. */
+enum mr_status mr_tokenize(const struct mr_model *model, const char *text, size_t n, bool special, int32_t **ids,
+                           int32_t *n_ids, struct mr_error *err);
+void mr_tokens_free(int32_t *ids);
+
+enum {
+    MR_STOP_MAX = 64,        /* stop strings of one request */
+    MR_STOP_BYTES_MAX = 4096 /* of one stop string */
+};
+
+/* What to generate. Copied by mr_engine_submit. */
+struct mr_request {
+    const int32_t *prompt;
+    int32_t n_prompt;
+    int32_t max_tokens; /* -1: until the context is full */
+    struct mr_sampling sampling;
+    const struct mr_logit_bias *bias;
+    int32_t n_bias;
+    const char *const *stop; /* the answer ends before the first of these strings */
+    int32_t n_stop;
+    bool ignore_eos;   /* tokens that end a generation are never chosen */
+    bool show_special; /* control tokens give their text */
+};
+
+/* max_tokens -1, the defaults of mr_sampling, the rest empty. */
+void mr_request_defaults(struct mr_request *request);
+
+enum mr_finish {
+    MR_FINISH_NONE,   /* it goes on */
+    MR_FINISH_STOP,   /* the model ended it, or a stop string occurred */
+    MR_FINISH_LENGTH, /* max_tokens, or the context is full */
+    MR_FINISH_CANCELLED,
+    MR_FINISH_ERROR
+};
+const char *mr_finish_text(enum mr_finish finish); /* "stop", ...; "" for NONE */
+
+/* Times of one request, in microseconds. */
+struct mr_usage {
+    int32_t n_prompt;
+    int32_t n_generated;
+    int64_t queue_us;       /* from submit to the first step that took it up */
+    int64_t prompt_us;      /* from there to the first token */
+    int64_t generate_us;    /* from the first token to the last */
+    int64_t first_token_us; /* from submit to the first token */
+};
+
+/* One token of an answer, or its end, or both. Pointers are borrowed until the next call on the engine. */
+struct mr_event {
+    uint64_t request;
+    int32_t sample;   /* which of the request's answers */
+    int32_t token;    /* -1: none */
+    const char *text; /* n_text bytes, whole UTF-8 characters, certain not to begin a stop string */
+    size_t n_text;
+    float logprob; /* where asked for */
+    int32_t n_top;
+    const struct mr_logprob *top;
+    enum mr_finish finish;
+    struct mr_usage usage; /* once finish is not NONE */
+    const char *error;     /* with MR_FINISH_ERROR; else NULL */
+};
+
+/* The loop that computes. Threads: one thread at a time calls its functions. */
+struct mr_engine;
+
+enum mr_status mr_engine_create(struct mr_engine **out, struct mr_model *model, const struct mr_options *options,
+                                struct mr_error *err);
+void mr_engine_free(struct mr_engine *engine); /* takes NULL */
+int32_t mr_engine_n_ctx(const struct mr_engine *engine);
+
+/* Queue a request; *id names it in events. BAD_INPUT: the message names the field and its range, or gives the numbers of
+ * tokens of a prompt that does not fit. FULL: max_queue requests wait. */
+enum mr_status mr_engine_submit(struct mr_engine *engine, const struct mr_request *request, uint64_t *id, struct mr_error *err);
+
+/* End a request wherever it is; its last event says MR_FINISH_CANCELLED. NOT_FOUND: it has ended. */
+enum mr_status mr_engine_cancel(struct mr_engine *engine, uint64_t id);
+
+/* Compute one step: at most prompt_chunk rows. What goes wrong with one request ends that request. */
+void mr_engine_step(struct mr_engine *engine);
+bool mr_engine_is_idle(const struct mr_engine *engine); /* nothing runs or waits */
+
+/* The oldest event not yet taken. false: there is none. */
+bool mr_engine_next_event(struct mr_engine *engine, struct mr_event *out);
 
 #ifdef __cplusplus
 }

@@ -1,0 +1,143 @@
+/* engine.c: the engine as its caller sees it: create, submit, cancel, events. The computing is in step.c. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/memory.h"
+#include "engine/engine_state.h"
+#include "engine/options.h"
+
+enum {
+    N_CTX_DEFAULT_MAX = 32768 /* a longer context is had by asking for it */
+};
+
+int64_t engine_now_us(const struct mr_engine *e)
+{
+    return e->options.clock_us != NULL ? e->options.clock_us(e->options.clock_context) : clock_us();
+}
+
+int32_t mr_engine_n_ctx(const struct mr_engine *e) { return e->n_ctx; }
+
+static enum mr_status create_parts(struct mr_engine *e, struct mr_error *err)
+{
+    const struct model_info *info = model_info(e->model->model);
+    const int n_slot = e->options.max_running;
+    e->n_ctx = e->options.n_ctx;
+    if (e->n_ctx == 0)
+        e->n_ctx = info->n_ctx_train < N_CTX_DEFAULT_MAX ? info->n_ctx_train : N_CTX_DEFAULT_MAX;
+    e->max_row = e->options.prompt_chunk > n_slot ? e->options.prompt_chunk : n_slot;
+    if (e->max_row > info->max_row)
+        return mr_fail(err, MR_BAD_INPUT, "prompt_chunk is %d, the model was opened for at most %d rows",
+                       e->options.prompt_chunk, info->max_row);
+    if (n_slot > info->max_logits)
+        return mr_fail(err, MR_BAD_INPUT, "max_running is %d, the model was opened for at most %d", n_slot, info->max_logits);
+    MR_TRY(model_kv_create(&e->kv, e->model->model, n_slot, e->n_ctx, (int64_t)n_slot * e->n_ctx, err));
+    MR_TRY(sampler_create(&e->sampler, info->n_vocab, err));
+    e->slot = mem_zero_array((size_t)n_slot, sizeof *e->slot);
+    e->waiting = mem_zero_array((size_t)e->options.max_queue, sizeof(struct request_record *));
+    e->row_token = mem_array((size_t)e->max_row, sizeof *e->row_token);
+    e->row_seq = mem_array((size_t)e->max_row, sizeof *e->row_seq);
+    e->row_wants_logits = mem_array((size_t)e->max_row, sizeof *e->row_wants_logits);
+    if (e->slot == NULL || e->waiting == NULL || e->row_token == NULL || e->row_seq == NULL || e->row_wants_logits == NULL)
+        return mr_fail(err, MR_NO_MEMORY, "no memory for the engine");
+    return MR_OK;
+}
+
+enum mr_status mr_engine_create(struct mr_engine **out, struct mr_model *model, const struct mr_options *options,
+                                struct mr_error *err)
+{
+    *out = NULL;
+    MR_TRY(options_check(options, err));
+    struct mr_engine *e = mem_zero_array(1, sizeof *e);
+    if (e == NULL)
+        return mr_fail(err, MR_NO_MEMORY, "no memory for the engine");
+    e->model = model;
+    e->options = *options;
+    e->next_id = 1;
+    record_queue_init(&e->events);
+    const enum mr_status status = create_parts(e, err);
+    if (status != MR_OK)
+        mr_engine_free(e);
+    else
+        *out = e;
+    return status;
+}
+
+void mr_engine_free(struct mr_engine *e)
+{
+    if (e == NULL)
+        return;
+    for (int i = 0; e->slot != NULL && i < e->options.max_running; i++)
+        sequence_release(e, &e->slot[i]);
+    for (int i = 0; i < e->n_waiting; i++)
+        free(e->waiting[(e->first_waiting + i) % e->options.max_queue]);
+    model_kv_free(e->kv);
+    sampler_free(e->sampler);
+    record_queue_release(&e->events);
+    free(e->slot);
+    free(e->waiting);
+    free(e->row_token);
+    free(e->row_seq);
+    free(e->row_wants_logits);
+    free(e);
+}
+
+enum mr_status mr_engine_submit(struct mr_engine *e, const struct mr_request *request, uint64_t *id, struct mr_error *err)
+{
+    *id = 0;
+    if (e->n_waiting == e->options.max_queue)
+        return mr_fail(err, MR_FULL, "%d requests are waiting already", e->n_waiting);
+    const struct request_limits limits = {.n_vocab = model_info(e->model->model)->n_vocab, .n_ctx = e->n_ctx};
+    struct request_record *record;
+    MR_TRY(request_record_create(&record, request, &limits, err));
+    if (!record_queue_reserve(&e->events, LAST_EVENT_BYTES)) {
+        free(record);
+        return mr_fail(err, MR_NO_MEMORY, "no memory for the events of a request");
+    }
+    record->id = *id = e->next_id++;
+    record->arrival_us = engine_now_us(e);
+    e->waiting[(e->first_waiting + e->n_waiting++) % e->options.max_queue] = record;
+    return MR_OK;
+}
+
+/* Take the i-th waiting request out of the ring. */
+static struct request_record *leave_queue(struct mr_engine *e, int i)
+{
+    const int n = e->options.max_queue;
+    struct request_record *r = e->waiting[(e->first_waiting + i) % n];
+    for (; i > 0; i--)
+        e->waiting[(e->first_waiting + i) % n] = e->waiting[(e->first_waiting + i - 1) % n];
+    e->first_waiting = (e->first_waiting + 1) % n;
+    e->n_waiting--;
+    return r;
+}
+
+enum mr_status mr_engine_cancel(struct mr_engine *e, uint64_t id)
+{
+    struct event_record event = {.request = id, .token = -1, .finish = MR_FINISH_CANCELLED};
+    for (int i = 0; i < e->options.max_running; i++) {
+        struct sequence *s = &e->slot[i];
+        if (s->request == NULL || s->request->id != id)
+            continue;
+        event.usage = s->usage;
+        engine_emit_end(e, event, NULL);
+        sequence_release(e, s);
+        return MR_OK;
+    }
+    for (int i = 0; i < e->n_waiting; i++) {
+        if (e->waiting[(e->first_waiting + i) % e->options.max_queue]->id != id)
+            continue;
+        free(leave_queue(e, i));
+        engine_emit_end(e, event, NULL);
+        return MR_OK;
+    }
+    return MR_NOT_FOUND;
+}
+
+bool mr_engine_is_idle(const struct mr_engine *e)
+{
+    for (int i = 0; i < e->options.max_running; i++)
+        if (e->slot[i].request != NULL)
+            return false;
+    return e->n_waiting == 0;
+}

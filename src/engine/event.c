@@ -1,0 +1,61 @@
+/* event.c: events as flat records, and back. */
+#include <string.h>
+
+#include "engine/engine_state.h"
+
+enum mr_status engine_emit(struct mr_engine *e, const struct event_record *event, const struct mr_logprob *top,
+                           const char *text)
+{
+    const size_t top_bytes = (size_t)event->n_top * sizeof *top;
+    char *p = record_queue_push(&e->events, sizeof *event + top_bytes + event->n_text);
+    if (p == NULL)
+        return MR_NO_MEMORY;
+    memcpy(p, event, sizeof *event);
+    if (top_bytes > 0)
+        memcpy(p + sizeof *event, top, top_bytes);
+    if (event->n_text > 0)
+        memcpy(p + sizeof *event + top_bytes, text, event->n_text);
+    if (event->finish != MR_FINISH_NONE)
+        record_queue_unreserve(&e->events, LAST_EVENT_BYTES);
+    return MR_OK;
+}
+
+void engine_emit_end(struct mr_engine *e, struct event_record event, const char *error)
+{
+    event.n_top = 0;
+    event.n_text = 0;
+    event.n_error = error != NULL ? (uint32_t)strlen(error) + 1 : 0; /* at most MR_ERROR_MAX */
+    char *p = record_queue_push_reserved(&e->events, LAST_EVENT_BYTES);
+    memcpy(p, &event, sizeof event);
+    if (error != NULL)
+        memcpy(p + sizeof event, error, event.n_error);
+}
+
+bool mr_engine_next_event(struct mr_engine *e, struct mr_event *out)
+{
+    const char *p = record_queue_pop(&e->events);
+    if (p == NULL)
+        return false;
+    struct event_record event;
+    memcpy(&event, p, sizeof event);
+    p += sizeof event;
+    *out = (struct mr_event){.request = event.request,
+                             .sample = event.sample,
+                             .token = event.token,
+                             .logprob = event.logprob,
+                             .n_top = event.n_top,
+                             .finish = (enum mr_finish)event.finish,
+                             .usage = event.usage};
+    out->top = (const struct mr_logprob *)p;
+    p += (size_t)event.n_top * sizeof *out->top;
+    out->text = p;
+    out->n_text = event.n_text;
+    out->error = event.n_error > 0 ? p + event.n_text : NULL;
+    return true;
+}
+
+const char *mr_finish_text(enum mr_finish finish)
+{
+    static const char *const text[] = {"", "stop", "length", "cancelled", "error"};
+    return finish >= MR_FINISH_NONE && finish <= MR_FINISH_ERROR ? text[finish] : "";
+}

@@ -1,0 +1,22 @@
+/* loaded_model.h: what stands behind struct mr_model: a file's weights, its tokenizer, and the threads that compute. */
+#ifndef ENGINE_LOADED_MODEL_H
+#define ENGINE_LOADED_MODEL_H
+
+#include "base/thread_pool.h"
+#include "format/gguf.h"
+#include "millrace.h"
+#include "model/model.h"
+#include "ops/device.h"
+#include "text/tokenizer.h"
+
+struct mr_model {
+    struct gguf *file; /* kept: the tokenizer borrows from it */
+    struct tokenizer *tokenizer;
+    struct thread_pool *pool;
+    struct device *device;
+    struct model *model;
+    int32_t *end_token; /* ids that end a generation */
+    int n_end_tokens;
+};
+
+#endif

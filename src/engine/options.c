@@ -1,0 +1,35 @@
+/* options.c: defaults and ranges of the options. */
+#include "engine/options.h"
+
+#include <stddef.h>
+
+#include "base/thread_pool.h"
+
+enum {
+    PROMPT_CHUNK_DEFAULT = 512
+};
+
+void mr_options_defaults(struct mr_options *options)
+{
+    *options = (struct mr_options){.prompt_chunk = PROMPT_CHUNK_DEFAULT, .max_running = 1, .max_queue = 512};
+}
+
+enum mr_status options_check(const struct mr_options *o, struct mr_error *err)
+{
+    const struct {
+        const char *name;
+        int value, low, high;
+    } field[] = {
+        {"threads", o->threads, 0, POOL_MAX_THREADS},
+        {"precision", o->precision, 0, MR_N_PRECISIONS - 1},
+        {"n_ctx", o->n_ctx, 0, 1 << 24},
+        {"prompt_chunk", o->prompt_chunk, 1, 65536},
+        {"max_running", o->max_running, 1, 64},
+        {"max_queue", o->max_queue, 1, 65536},
+    };
+    for (size_t i = 0; i < sizeof field / sizeof *field; i++)
+        if (field[i].value < field[i].low || field[i].value > field[i].high)
+            return mr_fail(err, MR_BAD_INPUT, "%s is %d, must be from %d to %d", field[i].name, field[i].value, field[i].low,
+                           field[i].high);
+    return MR_OK;
+}

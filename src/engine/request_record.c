@@ -1,0 +1,103 @@
+/* request_record.c: checks a request and makes it flat. */
+#include "engine/request_record.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "sample/sampler.h"
+
+void mr_request_defaults(struct mr_request *request)
+{
+    *request = (struct mr_request){.max_tokens = -1};
+    mr_sampling_defaults(&request->sampling);
+}
+
+static enum mr_status check_prompt(const struct mr_request *r, const struct request_limits *limits, struct mr_error *err)
+{
+    if (r->n_prompt < 1)
+        return mr_fail(err, MR_BAD_INPUT, "the prompt is empty");
+    if (r->n_prompt >= limits->n_ctx)
+        return mr_fail(err, MR_BAD_INPUT, "the prompt has %d tokens and the context %d, which leaves no room for an answer",
+                       r->n_prompt, limits->n_ctx);
+    for (int32_t i = 0; i < r->n_prompt; i++)
+        if (r->prompt[i] < 0 || r->prompt[i] >= limits->n_vocab)
+            return mr_fail(err, MR_BAD_INPUT, "prompt[%d] is %d, token ids are from 0 to %d", i, r->prompt[i],
+                           limits->n_vocab - 1);
+    return MR_OK;
+}
+
+/* *bytes: of all strings with their NUL. */
+static enum mr_status check_stop(const struct mr_request *r, size_t *bytes, struct mr_error *err)
+{
+    *bytes = 0;
+    if (r->n_stop < 0 || r->n_stop > MR_STOP_MAX)
+        return mr_fail(err, MR_BAD_INPUT, "stop has %d strings, at most %d are possible", r->n_stop, MR_STOP_MAX);
+    for (int32_t i = 0; i < r->n_stop; i++) {
+        const size_t n = strnlen(r->stop[i], MR_STOP_BYTES_MAX + 1);
+        if (n == 0 || n > MR_STOP_BYTES_MAX)
+            return mr_fail(err, MR_BAD_INPUT, "stop[%d] is %s, must have 1 to %d bytes", i, n == 0 ? "empty" : "too long",
+                           MR_STOP_BYTES_MAX);
+        *bytes += n + 1;
+    }
+    return MR_OK;
+}
+
+static void copy_tail(struct request_record *record, const struct mr_request *r)
+{
+    char *p = (char *)(record + 1);
+    memcpy(p, r->prompt, (size_t)r->n_prompt * sizeof *r->prompt);
+    p += (size_t)r->n_prompt * sizeof *r->prompt;
+    if (r->n_bias > 0)
+        memcpy(p, r->bias, (size_t)r->n_bias * sizeof *r->bias);
+    p += (size_t)r->n_bias * sizeof *r->bias;
+    for (int32_t i = 0; i < r->n_stop; i++) {
+        const size_t n = strlen(r->stop[i]) + 1;
+        memcpy(p, r->stop[i], n);
+        p += n;
+    }
+}
+
+enum mr_status request_record_create(struct request_record **out, const struct mr_request *r,
+                                     const struct request_limits *limits, struct mr_error *err)
+{
+    *out = NULL;
+    size_t stop_bytes;
+    MR_TRY(check_prompt(r, limits, err));
+    MR_TRY(check_stop(r, &stop_bytes, err));
+    MR_TRY(sampling_check(&r->sampling, r->bias, r->n_bias, limits->n_vocab, err));
+    if (r->max_tokens < -1)
+        return mr_fail(err, MR_BAD_INPUT, "max_tokens is %d, must be -1 (until the context is full) or more", r->max_tokens);
+    /* No sum overflows: a prompt is shorter than the context, the rest is bounded above. */
+    const size_t bytes =
+        sizeof **out + (size_t)r->n_prompt * sizeof *r->prompt + (size_t)r->n_bias * sizeof *r->bias + stop_bytes;
+    struct request_record *record = mem_array(bytes, 1);
+    if (record == NULL)
+        return mr_fail(err, MR_NO_MEMORY, "no memory for a request of %d tokens", r->n_prompt);
+    *record = (struct request_record){.sampling = r->sampling,
+                                      .n_prompt = r->n_prompt,
+                                      .max_tokens = r->max_tokens,
+                                      .n_bias = r->n_bias,
+                                      .n_stop = r->n_stop,
+                                      .ignore_eos = r->ignore_eos,
+                                      .show_special = r->show_special};
+    copy_tail(record, r);
+    *out = record;
+    return MR_OK;
+}
+
+const int32_t *request_record_prompt(const struct request_record *r) { return (const int32_t *)(r + 1); }
+
+const struct mr_logit_bias *request_record_bias(const struct request_record *r)
+{
+    return (const struct mr_logit_bias *)(request_record_prompt(r) + r->n_prompt);
+}
+
+void request_record_stop(const struct request_record *r, const char *stop[MR_STOP_MAX])
+{
+    const char *p = (const char *)(request_record_bias(r) + r->n_bias);
+    for (int32_t i = 0; i < r->n_stop; i++) {
+        stop[i] = p;
+        p += strlen(p) + 1;
+    }
+}

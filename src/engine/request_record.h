@@ -1,0 +1,36 @@
+/* request_record.h: a request as one flat piece of memory without pointers, so that a queue of requests may as well be a
+ * socket. */
+#ifndef ENGINE_REQUEST_RECORD_H
+#define ENGINE_REQUEST_RECORD_H
+
+#include "base/status.h"
+
+struct request_record {
+    uint64_t id;
+    int64_t arrival_us;
+    struct mr_sampling sampling;
+    int32_t n_prompt;
+    int32_t max_tokens;
+    int32_t n_bias;
+    int32_t n_stop;
+    bool ignore_eos;
+    bool show_special;
+    /* behind it: n_prompt token ids, n_bias entries, n_stop strings with their NUL */
+};
+
+/* What a request must not exceed. */
+struct request_limits {
+    int n_vocab;
+    int n_ctx;
+};
+
+/* Check and copy. BAD_INPUT names the field. Free with free(). */
+enum mr_status request_record_create(struct request_record **out, const struct mr_request *request,
+                                     const struct request_limits *limits, struct mr_error *err);
+
+const int32_t *request_record_prompt(const struct request_record *r);
+const struct mr_logit_bias *request_record_bias(const struct request_record *r);
+/* stop[i] = the i-th stop string, borrowed. */
+void request_record_stop(const struct request_record *r, const char *stop[MR_STOP_MAX]);
+
+#endif

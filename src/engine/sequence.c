@@ -1,0 +1,56 @@
+/* sequence.c: a request that runs. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "engine/engine_state.h"
+
+static enum mr_status start_parts(struct mr_engine *e, struct sequence *s, struct mr_error *err)
+{
+    const struct request_record *r = s->request;
+    const struct mr_model *m = e->model;
+    s->room = r->max_tokens >= 0 && r->max_tokens < e->n_ctx - r->n_prompt ? r->n_prompt + r->max_tokens : e->n_ctx;
+    s->token = mem_array((size_t)s->room, sizeof *s->token);
+    s->n_bias = r->n_bias + (r->ignore_eos ? m->n_end_tokens : 0);
+    s->bias = mem_array((size_t)s->n_bias, sizeof *s->bias);
+    if (s->token == NULL || s->bias == NULL)
+        return mr_fail(err, MR_NO_MEMORY, "no memory for a sequence of %d tokens", s->room);
+    memcpy(s->token, request_record_prompt(r), (size_t)r->n_prompt * sizeof *s->token);
+    s->n_token = r->n_prompt;
+    memcpy(s->bias, request_record_bias(r), (size_t)r->n_bias * sizeof *s->bias);
+    for (int i = r->n_bias; i < s->n_bias; i++)
+        s->bias[i] = (struct mr_logit_bias){.token = m->end_token[i - r->n_bias], .bias = -INFINITY};
+    MR_TRY(answer_start(&s->answer, m->tokenizer, r, err));
+    const enum mr_status status = kv_seq_open(model_kv_cache(e->kv), &s->kv);
+    return status == MR_OK ? MR_OK : mr_fail(err, status, "the cache has no room for another sequence");
+}
+
+static void release_parts(struct sequence *s)
+{
+    answer_release(&s->answer);
+    free(s->token);
+    free(s->bias);
+    *s = (struct sequence){0};
+}
+
+enum mr_status sequence_start(struct mr_engine *e, struct sequence *s, struct request_record *request, struct mr_error *err)
+{
+    *s = (struct sequence){.request = request, .start_us = engine_now_us(e)};
+    const enum mr_status status = start_parts(e, s, err);
+    if (status != MR_OK) {
+        release_parts(s);
+        return status;
+    }
+    s->usage = (struct mr_usage){.n_prompt = request->n_prompt, .queue_us = s->start_us - request->arrival_us};
+    return MR_OK;
+}
+
+void sequence_release(struct mr_engine *e, struct sequence *s)
+{
+    if (s->request == NULL)
+        return;
+    kv_seq_close(model_kv_cache(e->kv), s->kv);
+    free(s->request);
+    release_parts(s);
+}
