@@ -57,7 +57,7 @@ SIMD_INLINE __m256i half_sum(enum quant_type type, const uint8_t *planes, const 
         for (int i = 0; i < group_steps(type); i++) {
             const int s = g * group_steps(type) + i;
             const __m256i x = simd_broadcast_32(q + 4 * (s % PANEL_STEPS));
-            sum = _mm256_add_epi16(sum, _mm256_maddubs_epi16(load_step(type, planes, s), x));
+            sum = simd_keep(_mm256_add_epi16(sum, _mm256_maddubs_epi16(load_step(type, planes, s), x)));
         }
         isum = _mm256_add_epi32(isum, scale_group(type, sum, g, scales));
     }
@@ -132,6 +132,7 @@ SIMD_INLINE void tile_group(enum quant_type type, __m256i sum[TILE_ROWS][2], con
 {
     for (int r = 0; r < n_row; r++)
         sum[r][0] = sum[r][1] = _mm256_setzero_si256();
+    simd_reload();
 #pragma GCC unroll 8
     for (int i = 0; i < group_steps(type); i++) {
         const int s = first + i;
@@ -139,8 +140,8 @@ SIMD_INLINE void tile_group(enum quant_type type, __m256i sum[TILE_ROWS][2], con
 #pragma GCC unroll 4
         for (int r = 0; r < n_row; r++) {
             const __m256i x = simd_broadcast_32(rows->x + (size_t)r * rows->ld_x + b * Q8_BLOCK + 4 * (s % PANEL_STEPS));
-            sum[r][0] = _mm256_add_epi16(sum[r][0], _mm256_maddubs_epi16(w0, x));
-            sum[r][1] = _mm256_add_epi16(sum[r][1], _mm256_maddubs_epi16(w1, x));
+            sum[r][0] = simd_keep(_mm256_add_epi16(sum[r][0], _mm256_maddubs_epi16(w0, x)));
+            sum[r][1] = simd_keep(_mm256_add_epi16(sum[r][1], _mm256_maddubs_epi16(w1, x)));
         }
     }
 }
