@@ -121,9 +121,10 @@ struct row_scales {
     __m256i s;
 };
 
-SIMD_INLINE struct row_scales load_row_scales(const float *d, const float *ds, const int16_t *s, int b)
+SIMD_INLINE struct row_scales load_row_scales(const void *row, int n_in, int b)
 {
-    return (struct row_scales){_mm256_broadcast_ss(d + b), _mm256_broadcast_ss(ds + b), simd_broadcast_32(s + 2 * b)};
+    return (struct row_scales){_mm256_broadcast_ss(q8_d(row, n_in) + b), _mm256_broadcast_ss(q8_ds(row, n_in) + b),
+                               simd_broadcast_32(q8_s(row, n_in) + 2 * b)};
 }
 
 /* The float operations of one block: the same in every path, hence the same bits. isum holds no offset yet. */
