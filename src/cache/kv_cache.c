@@ -192,15 +192,31 @@ static bool tail_is_shared(const struct kv_cache *kv, kv_seq seq, int group)
     return kv->group[group].n_owner[seq_table(kv, seq, group)[n_token / KV_BLOCK]] > 1;
 }
 
-static void copy_shared_tail(struct kv_cache *kv, kv_seq seq, int group)
+/* Put a copy in place of a block that another sequence holds too. */
+static void unshare(struct kv_cache *kv, int group, uint32_t *entry)
 {
     struct group_state *g = &kv->group[group];
-    uint32_t *entry = &seq_table(kv, seq, group)[kv->seq[seq].n_token / KV_BLOCK];
     const uint32_t old = *entry;
     *entry = take_block(g);
     g->n_owner[old]--;
     if (kv->config.copy != NULL)
         kv->config.copy(kv->config.context, group, *entry, old);
+}
+
+enum mr_status kv_seq_copy(struct kv_cache *kv, kv_seq *out, kv_seq from, int n_token)
+{
+    MR_TRY(kv_seq_fork(kv, out, from, n_token));
+    const struct sequence *s = &kv->seq[*out];
+    for (int i = 0; i < kv->config.n_group; i++) {
+        if (s->n_block - s->first_block[i] <= kv->group[i].n_free)
+            continue;
+        kv_seq_close(kv, *out);
+        return MR_FULL;
+    }
+    for (int i = 0; i < kv->config.n_group; i++)
+        for (int b = s->first_block[i]; b < s->n_block; b++)
+            unshare(kv, i, &seq_table(kv, *out, i)[b]);
+    return MR_OK;
 }
 
 enum mr_status kv_seq_reserve(struct kv_cache *kv, kv_seq seq, int n_token)
@@ -217,7 +233,7 @@ enum mr_status kv_seq_reserve(struct kv_cache *kv, kv_seq seq, int n_token)
             return MR_FULL;
     for (int i = 0; i < kv->config.n_group; i++) {
         if (tail_is_shared(kv, seq, i))
-            copy_shared_tail(kv, seq, i);
+            unshare(kv, i, &seq_table(kv, seq, i)[kv->seq[seq].n_token / KV_BLOCK]);
         for (int b = s->n_block; b < n_block; b++)
             seq_table(kv, seq, i)[b] = take_block(&kv->group[i]);
     }

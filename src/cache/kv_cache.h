@@ -49,6 +49,8 @@ enum mr_status kv_seq_open(struct kv_cache *kv, kv_seq *out);
 /* A sequence that shares the first n_token tokens of `from`. FULL: none can be opened. BAD_INPUT: `from` is shorter, or a
  * window group has already given back blocks that the new sequence would read. */
 enum mr_status kv_seq_fork(struct kv_cache *kv, kv_seq *out, kv_seq from, int n_token);
+/* As kv_seq_fork, with a copy of each block, so that nothing is shared. FULL: nothing changed. */
+enum mr_status kv_seq_copy(struct kv_cache *kv, kv_seq *out, kv_seq from, int n_token);
 void kv_seq_close(struct kv_cache *kv, kv_seq seq);
 
 /* Make room for n_token tokens behind the present ones; a last block that is shared is copied first. FULL: nothing

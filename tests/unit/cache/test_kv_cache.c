@@ -133,6 +133,40 @@ static void fork_at_a_block_border_copies_nothing(void **state)
     kv_cache_free(kv);
 }
 
+static void copy_shares_nothing(void **state)
+{
+    (void)state;
+    struct kv_cache *kv = make_cache(20, 10);
+    const kv_seq from = open_with(kv, 40); /* group 1 has given back its first block */
+    kv_seq to;
+    assert_int_equal(kv_seq_copy(kv, &to, from, 40), MR_OK);
+    assert_int_equal(kv_seq_length(kv, to), 40);
+    assert_int_equal(copies.n, 3 + 2);
+    assert_int_equal(kv_n_free_blocks(kv, 0), 4);
+    assert_int_equal(kv_n_free_blocks(kv, 1), 6);
+    assert_int_equal(kv_seq_blocks(kv, to, 1)[0], KV_NO_BLOCK);
+    for (int b = 0; b < 3; b++)
+        assert_int_not_equal(kv_seq_blocks(kv, to, 0)[b], kv_seq_blocks(kv, from, 0)[b]);
+    kv_seq_close(kv, to);
+    kv_seq_close(kv, from);
+    assert_int_equal(kv_n_free_blocks(kv, 0), 10);
+    assert_int_equal(kv_n_free_blocks(kv, 1), 10);
+    kv_cache_free(kv);
+}
+
+static void copy_without_room_changes_nothing(void **state)
+{
+    (void)state;
+    struct kv_cache *kv = make_cache(0, 5);
+    const kv_seq from = open_with(kv, 48);
+    kv_seq to;
+    assert_int_equal(kv_seq_copy(kv, &to, from, 48), MR_FULL);
+    assert_int_equal(kv_n_free_blocks(kv, 0), 2);
+    assert_int_equal(kv_seq_copy(kv, &to, from, 32), MR_OK);
+    assert_int_equal(kv_n_free_blocks(kv, 0), 0);
+    kv_cache_free(kv);
+}
+
 static void window_gives_back_what_no_later_token_reads(void **state)
 {
     (void)state;
@@ -211,6 +245,8 @@ int main(void)
         cmocka_unit_test(sequences_run_out),
         cmocka_unit_test(fork_shares_and_the_first_write_copies),
         cmocka_unit_test(fork_at_a_block_border_copies_nothing),
+        cmocka_unit_test(copy_shares_nothing),
+        cmocka_unit_test(copy_without_room_changes_nothing),
         cmocka_unit_test(window_gives_back_what_no_later_token_reads),
         cmocka_unit_test(truncate_keeps_the_front),
         cmocka_unit_test(truncate_behind_a_window_is_refused),
