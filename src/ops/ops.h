@@ -84,6 +84,9 @@ struct attention_args {
 };
 
 struct ops {
+    /* The calls that follow belong to this layer, -1: to none. For profiles and messages; the results do not depend on it. */
+    void (*enter_layer)(struct device *d, int layer);
+
     /* Zeroed memory that becomes real only as it is touched. NO_MEMORY: *out is NULL. */
     enum mr_status (*buffer_create)(struct device *d, struct buffer **out, size_t bytes, struct mr_error *err);
     void (*buffer_free)(struct buffer *b);                                        /* takes NULL */

@@ -93,7 +93,14 @@ void cpu_quantize_rows(struct cpu_device *d, const struct activation_view *x, in
         d->kernels.quantize_q8(cpu_row(&x->q8, r), cpu_row(&x->f32, r), x->f32.n_col);
 }
 
+static void enter_layer(struct device *d, int layer)
+{
+    (void)d;
+    (void)layer;
+}
+
 static const struct ops cpu_ops = {
+    .enter_layer = enter_layer,
     .buffer_create = cpu_buffer_create,
     .buffer_free = cpu_buffer_free,
     .upload = cpu_upload,
