@@ -11,10 +11,9 @@
 #include "kernels/kernels.h"
 #include "ops/device.h"
 
-/* A matrix w[n_out][n_in] in a file. */
+/* A matrix w[n_out][n_in] as a file holds it. */
 struct weight_source {
     const struct quant *quant;
-    const void *rows;
     int n_out;
     int n_in;
 };
@@ -98,9 +97,10 @@ struct ops {
      * NO_SUPPORT: no product of this device takes the block type. */
     enum mr_status (*weight_plan)(struct device *d, struct weight *out, const struct weight_source *w, bool fp32,
                                   struct mr_error *err);
-    /* Pack w into its buffer; offset is a multiple of 64. */
-    enum mr_status (*weight_pack)(struct device *d, const struct weight *out, const struct weight_source *w,
-                                  struct mr_error *err);
+    /* Pack the rows first <= o < first + n_row of w, given in the file's form, into its buffer. out->offset is a multiple of
+     * 64; so are first and, unless they are the last ones, n_row. */
+    enum mr_status (*weight_pack)(struct device *d, const struct weight *out, const struct weight_source *w, const void *rows,
+                                  int first, int n_row, struct mr_error *err);
     const char *(*weight_kernel_name)(const struct weight *w);
 
     /* out[r] = row token[r] of w, times scale */

@@ -65,7 +65,8 @@ void cpu_download(struct device *d, float *to, const struct tensor *from);
 void cpu_move(struct device *d, struct buffer *b, size_t to, size_t from, size_t bytes);
 enum mr_status cpu_weight_plan(struct device *d, struct weight *out, const struct weight_source *w, bool fp32,
                                struct mr_error *err);
-enum mr_status cpu_weight_pack(struct device *d, const struct weight *out, const struct weight_source *w, struct mr_error *err);
+enum mr_status cpu_weight_pack(struct device *d, const struct weight *out, const struct weight_source *w, const void *rows,
+                               int first, int n_row, struct mr_error *err);
 const char *cpu_weight_kernel_name(const struct weight *w);
 void cpu_embed(struct device *d, const struct tensor *out, const struct weight *w, const int32_t *token, float scale);
 void cpu_gather_rows(struct device *d, const struct tensor *out, const struct tensor *x, const int32_t *row);

@@ -36,6 +36,9 @@ struct packing {
     const struct weight *weight;
     const struct weight_source *source;
     const struct matmul *kernel;
+    const char *rows;
+    int first;
+    int n_row;
     bool decode;
     _Atomic bool failed;
 };
@@ -45,12 +48,13 @@ static void pack_panel(void *context, int piece, int thread)
     (void)thread;
     struct packing *p = context;
     const struct weight_source *s = p->source;
-    const int first = piece * p->kernel->nr, n = s->n_out - first < p->kernel->nr ? s->n_out - first : p->kernel->nr;
+    const int nr = p->kernel->nr, row = piece * nr, n = p->n_row - row < nr ? p->n_row - row : nr;
     const size_t row_bytes = quant_row_bytes(s->quant, (size_t)s->n_in);
-    const char *rows = (const char *)s->rows + (size_t)first * row_bytes;
-    char *panel = cpu_address(p->weight->buffer, p->weight->offset) + (size_t)piece * p->kernel->panel_bytes(s->n_in);
+    const size_t panel = (size_t)(p->first / nr + piece) * p->kernel->panel_bytes(s->n_in);
+    char *to = cpu_address(p->weight->buffer, p->weight->offset + panel);
+    const char *rows = p->rows + (size_t)row * row_bytes;
     if (!p->decode) {
-        p->kernel->pack(panel, rows, row_bytes, n, s->n_in);
+        p->kernel->pack(to, rows, row_bytes, n, s->n_in);
         return;
     }
     const size_t n_in = (size_t)s->n_in;
@@ -61,16 +65,17 @@ static void pack_panel(void *context, int piece, int thread)
     }
     for (int i = 0; i < n; i++)
         s->quant->decode(decoded + (size_t)i * n_in, rows + (size_t)i * row_bytes, n_in);
-    p->kernel->pack(panel, decoded, n_in * sizeof *decoded, n, s->n_in);
+    p->kernel->pack(to, decoded, n_in * sizeof *decoded, n, s->n_in);
     free(decoded);
 }
 
-enum mr_status cpu_weight_pack(struct device *d, const struct weight *out, const struct weight_source *w, struct mr_error *err)
+enum mr_status cpu_weight_pack(struct device *d, const struct weight *out, const struct weight_source *w, const void *rows,
+                               int first, int n_row, struct mr_error *err)
 {
     const struct kernels *k = &cpu_of(d)->kernels;
-    struct packing p = {.weight = out, .source = w, .kernel = out->kernel};
+    struct packing p = {.weight = out, .source = w, .kernel = out->kernel, .rows = rows, .first = first, .n_row = n_row};
     p.decode = out->kernel == &k->matmul[QUANT_F32][ACTIVATION_F32] && w->quant->type != QUANT_F32;
-    pool_run(cpu_of(d)->pool, pack_panel, &p, n_panels(out));
+    pool_run(cpu_of(d)->pool, pack_panel, &p, (n_row - 1) / p.kernel->nr + 1);
     return atomic_load(&p.failed) ? mr_fail(err, MR_NO_MEMORY, "no memory to decode a matrix") : MR_OK;
 }
 

@@ -1,0 +1,114 @@
+/* pass.c: the steps that the families share. */
+#include "model/pass.h"
+
+static const struct tensor absent;
+
+void pass_embed(struct pass *p)
+{
+    struct device *e = p->embed_device;
+    e->ops->embed(e, &p->embedded, &p->w->embed, p->token, p->h->embed_scale);
+    if (e != p->device) {
+        e->ops->download(e, p->host, &p->embedded);
+        p->ops->upload(p->device, &p->x, p->host);
+    }
+    for (int i = 0; i < p->h->n_rope; i++)
+        p->ops->rope_angles(p->device, &p->angles[i], &p->h->rope[i], p->position);
+    p->has_delta = false;
+    p->delta_weight = absent;
+}
+
+/* The int8 part of a view only where one of the products wants it. */
+static struct activation_view for_products(const struct activation_view *view, const struct weight *const *w, int n)
+{
+    struct activation_view v = *view;
+    bool wants_q8 = false;
+    for (int i = 0; i < n; i++)
+        wants_q8 |= w[i]->wants_q8;
+    if (!wants_q8)
+        v.q8 = absent;
+    return v;
+}
+
+void pass_norm(struct pass *p, const struct tensor *weight)
+{
+    const struct norm_args args = {.x = p->x,
+                                   .delta = p->has_delta ? p->delta : absent,
+                                   .delta_weight = p->delta_weight,
+                                   .weight = *weight,
+                                   .out = p->normed,
+                                   .eps = p->h->norm_eps};
+    p->ops->norm(p->device, &args);
+    p->has_delta = false;
+    p->delta_weight = absent;
+}
+
+static void product_to_delta(struct pass *p, const struct weight *w, const struct activation_view *x)
+{
+    const struct product product = {w, absent, p->delta};
+    p->ops->matmul(p->device, &product, 1, x);
+    p->has_delta = true;
+}
+
+void pass_attention(struct pass *p, int layer, const struct rope *rope, const struct tensor *angles)
+{
+    const struct hparams *h = p->h;
+    const struct layer_weights *w = &p->w->layer[layer];
+    const bool windowed = hparams_layer_has_window(h, layer);
+    const struct product qkv[] = {{&w->q, w->q_bias, p->q}, {&w->k, w->k_bias, p->k}, {&w->v, w->v_bias, p->v}};
+    const struct weight *const output[] = {&w->o};
+    const struct attention_args args = {.q = p->q,
+                                        .k = p->k,
+                                        .v = p->v,
+                                        .q_norm = w->q_norm,
+                                        .k_norm = w->k_norm,
+                                        .norm_eps = h->norm_eps,
+                                        .angles = *angles,
+                                        .style = rope->style,
+                                        .n_rot = rope->n_rot,
+                                        .n_head = h->n_head,
+                                        .n_head_kv = h->n_head_kv,
+                                        .head_dim = h->head_dim,
+                                        .kv = p->kv[layer],
+                                        .position = p->position,
+                                        .blocks = p->blocks[windowed],
+                                        .window = windowed ? h->window : 0,
+                                        .scale = h->attention_scale,
+                                        .cap = h->attention_cap,
+                                        .out = for_products(&p->attended, output, 1)};
+    p->ops->matmul(p->device, qkv, 3, &p->normed);
+    p->ops->rope_store(p->device, &args);
+    p->ops->attention(p->device, &args);
+    product_to_delta(p, &w->o, &args.out);
+}
+
+void pass_feed_forward(struct pass *p, int layer, enum glu_kind kind)
+{
+    const struct layer_weights *w = &p->w->layer[layer];
+    const struct product products[] = {{&w->gate, absent, p->gate}, {&w->up, absent, p->up}};
+    const struct weight *const down[] = {&w->down};
+    const struct activation_view gated = for_products(&p->gated, down, 1);
+    p->ops->matmul(p->device, products, 2, &p->normed);
+    p->ops->glu(p->device, &gated, &p->gate, &p->up, kind);
+    product_to_delta(p, &w->down, &gated);
+}
+
+void pass_head(struct pass *p)
+{
+    if (p->n_logits == 0)
+        return;
+    const struct weight *const output[] = {&p->w->output};
+    const struct norm_args args = {.x = p->picked_x,
+                                   .delta = p->has_delta ? p->picked_delta : absent,
+                                   .delta_weight = p->delta_weight,
+                                   .weight = p->w->output_norm,
+                                   .out = for_products(&p->picked, output, 1),
+                                   .eps = p->h->norm_eps};
+    const struct product product = {&p->w->output, absent, p->logits};
+    p->ops->gather_rows(p->device, &p->picked_x, &p->x, p->logits_row);
+    if (p->has_delta)
+        p->ops->gather_rows(p->device, &p->picked_delta, &p->delta, p->logits_row);
+    p->ops->norm(p->device, &args);
+    p->ops->matmul(p->device, &product, 1, &args.out);
+    if (p->h->final_cap > 0)
+        p->ops->soft_cap(p->device, &p->logits, p->h->final_cap);
+}

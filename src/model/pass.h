@@ -1,0 +1,53 @@
+/* pass.h: one run of rows through a model, and the steps that families write their forward pass with.
+ * Between steps the residual stream is x + delta, where delta is what the last product gave; the next norm adds it. */
+#ifndef MODEL_PASS_H
+#define MODEL_PASS_H
+
+#include "model/weights.h"
+
+/* Views of the activation memory, cut to the rows of the present call. */
+struct pass {
+    const struct hparams *h;
+    const struct weights *w;
+    struct device *device; /* of the layers */
+    const struct ops *ops;
+
+    int n_row;
+    const int32_t *token;             /* [n_row] */
+    const int32_t *position;          /* [n_row] */
+    const uint32_t *const *blocks[2]; /* block tables of the rows: of layers without and with a window */
+    const struct kv_view *kv;         /* [n_layer] */
+    int n_logits;
+    const int32_t *logits_row; /* [n_logits] */
+
+    struct tensor x;
+    struct tensor delta;
+    bool has_delta;
+    struct tensor delta_weight;    /* absent, or the norm of delta that its addition waits for */
+    struct activation_view normed; /* [n_row][n_embd] */
+    struct tensor q, k, v;
+    struct activation_view attended; /* [n_row][n_head * head_dim] */
+    struct tensor gate, up;
+    struct activation_view gated; /* [n_row][n_ff] */
+    struct tensor angles[MAX_ROPES];
+    struct tensor picked_x, picked_delta; /* [n_logits][n_embd] */
+    struct activation_view picked;
+    struct tensor logits;
+
+    struct device *embed_device;
+    struct tensor embedded; /* on the embedding device; the same as x where that is the layers' device */
+    float *host;            /* [n_row][n_embd], to carry rows from device to device */
+};
+
+/* x = rows of the embedding times the family's scale; the angles of all rows. */
+void pass_embed(struct pass *p);
+/* normed = rms_norm(x += delta) * weight */
+void pass_norm(struct pass *p, const struct tensor *weight);
+/* q, k, v of normed; turned, written to the cache; delta = output product of the attention. */
+void pass_attention(struct pass *p, int layer, const struct rope *rope, const struct tensor *angles);
+/* delta = down(f(gate) * up) of normed */
+void pass_feed_forward(struct pass *p, int layer, enum glu_kind kind);
+/* Logits of the rows that ask for them. */
+void pass_head(struct pass *p);
+
+#endif

@@ -1,0 +1,320 @@
+/* weights.c: planning and packing tensors. */
+#include "model/weights.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "model/family.h"
+
+enum {
+    ALIGN = 64,
+    SLAB_ROWS = 64,       /* rows are packed in multiples of it */
+    SLAB_BYTES = 4 << 20, /* about the bytes of a file that are in memory at a time */
+    NAME_BYTES = 64
+};
+
+/* One tensor to load: a matrix or a vector. */
+struct item {
+    const struct gguf_tensor *source;
+    struct weight *matrix; /* NULL: a vector */
+    struct tensor *vector;
+    struct device *device;
+    size_t bytes;
+};
+
+struct loader {
+    struct weights *weights;
+    const struct hparams *h;
+    const struct gguf *g;
+    const struct model_options *options;
+    struct device *embed_device;
+    struct item *item;
+    size_t n_item, item_capacity;
+    bool *claimed; /* [n_tensors] */
+};
+
+const struct hparams *loader_hparams(const struct loader *l) { return l->h; }
+
+struct shape_text {
+    char s[96];
+};
+
+static struct shape_text shape_text(const struct gguf_tensor *t)
+{
+    struct shape_text text = {""};
+    size_t n = 0;
+    for (int i = 0; i < t->n_dims && n < sizeof text.s; i++)
+        n += (size_t)snprintf(text.s + n, sizeof text.s - n, i > 0 ? " x %lld" : "%lld", (long long)t->dims[i]);
+    return text;
+}
+
+/* Find a tensor and compare its shape; n_out 0: a vector. */
+static enum mr_status claim(struct loader *l, const struct gguf_tensor **out, const char *name, int n_out, int n_in,
+                            struct mr_error *err)
+{
+    const struct gguf_tensor *t = gguf_tensor_find(l->g, name);
+    if (t == NULL)
+        return mr_fail(err, MR_NOT_FOUND, "there is no tensor '%s'", name);
+    const bool fits = t->dims[0] == n_in && t->dims[1] == (n_out > 0 ? n_out : 1) && t->dims[2] == 1 && t->dims[3] == 1;
+    if (!fits && n_out > 0)
+        return mr_fail(err, MR_BAD_FORMAT, "tensor '%s' has the shape %s, not %d x %d", name, shape_text(t).s, n_in, n_out);
+    if (!fits)
+        return mr_fail(err, MR_BAD_FORMAT, "tensor '%s' has the shape %s, not %d", name, shape_text(t).s, n_in);
+    for (int i = 0; i < gguf_n_tensors(l->g); i++)
+        if (gguf_tensor_at(l->g, i) == t)
+            l->claimed[i] = true;
+    *out = t;
+    return MR_OK;
+}
+
+static enum mr_status add_item(struct loader *l, const struct item *item, struct mr_error *err)
+{
+    if (!mem_grow(&l->item, &l->item_capacity, l->n_item + 1, sizeof *l->item))
+        return mr_fail(err, MR_NO_MEMORY, "no memory for the list of tensors");
+    l->item[l->n_item++] = *item;
+    return MR_OK;
+}
+
+static enum mr_status bind_matrix(struct loader *l, struct weight *out, struct device *device, const char *name, int n_out,
+                                  int n_in, struct mr_error *err)
+{
+    const struct gguf_tensor *t;
+    MR_TRY(claim(l, &t, name, n_out, n_in, err));
+    const struct weight_source source = {t->quant, n_out, n_in};
+    const enum mr_status status = device->ops->weight_plan(device, out, &source, l->options->precision == PRECISION_FP32, err);
+    if (status != MR_OK)
+        return mr_fail_in(err, status, "tensor '%s'", name);
+    l->weights->has_q8 |= out->wants_q8;
+    return add_item(l, &(struct item){t, out, NULL, device, out->bytes}, err);
+}
+
+static enum mr_status bind_vector(struct loader *l, struct tensor *out, const char *name, int n, struct mr_error *err)
+{
+    const struct gguf_tensor *t;
+    MR_TRY(claim(l, &t, name, 0, n, err));
+    const size_t bytes = (size_t)n * sizeof(float);
+    *out = (struct tensor){.row_bytes = bytes, .n_row = 1, .n_col = n};
+    return add_item(l, &(struct item){t, NULL, out, l->options->device, bytes}, err);
+}
+
+struct name {
+    char s[NAME_BYTES];
+};
+
+static struct name layer_name(int layer, const char *name)
+{
+    struct name full;
+    snprintf(full.s, sizeof full.s, "blk.%d.%s", layer, name);
+    return full;
+}
+
+enum mr_status loader_layer_vector(struct loader *l, struct tensor *out, int layer, const char *name, int n,
+                                   struct mr_error *err)
+{
+    return bind_vector(l, out, layer_name(layer, name).s, n, err);
+}
+
+static enum mr_status bind_layer(struct loader *l, int layer, struct mr_error *err)
+{
+    const struct hparams *h = l->h;
+    struct layer_weights *w = &l->weights->layer[layer];
+    const int q = h->n_head * h->head_dim, kv = h->n_head_kv * h->head_dim;
+    const struct {
+        struct weight *to;
+        const char *name;
+        int n_out, n_in;
+    } matrices[] = {
+        {&w->q, "attn_q.weight", q, h->n_embd},
+        {&w->k, "attn_k.weight", kv, h->n_embd},
+        {&w->v, "attn_v.weight", kv, h->n_embd},
+        {&w->o, "attn_output.weight", h->n_embd, q},
+        {&w->gate, "ffn_gate.weight", h->n_ff, h->n_embd},
+        {&w->up, "ffn_up.weight", h->n_ff, h->n_embd},
+        {&w->down, "ffn_down.weight", h->n_embd, h->n_ff},
+    };
+    MR_TRY(loader_layer_vector(l, &w->attn_norm, layer, "attn_norm.weight", h->n_embd, err));
+    MR_TRY(loader_layer_vector(l, &w->ffn_norm, layer, "ffn_norm.weight", h->n_embd, err));
+    for (size_t i = 0; i < sizeof matrices / sizeof *matrices; i++)
+        MR_TRY(bind_matrix(l, matrices[i].to, l->options->device, layer_name(layer, matrices[i].name).s, matrices[i].n_out,
+                           matrices[i].n_in, err));
+    return h->family->bind_layer != NULL ? h->family->bind_layer(l, w, layer, err) : MR_OK;
+}
+
+/* The embedding and the output matrix, which may be one: then it is kept once, unless two devices need it. */
+static enum mr_status bind_ends(struct loader *l, struct mr_error *err)
+{
+    const struct hparams *h = l->h;
+    struct weights *w = l->weights;
+    const bool tied = gguf_tensor_find(l->g, "output.weight") == NULL;
+    MR_TRY(bind_matrix(l, &w->embed, l->embed_device, "token_embd.weight", h->n_vocab, h->n_embd, err));
+    if (!tied || l->embed_device != l->options->device)
+        MR_TRY(bind_matrix(l, &w->output, l->options->device, tied ? "token_embd.weight" : "output.weight", h->n_vocab,
+                           h->n_embd, err));
+    return bind_vector(l, &w->output_norm, "output_norm.weight", h->n_embd, err);
+}
+
+static enum mr_status refuse_unclaimed(const struct loader *l, struct mr_error *err)
+{
+    for (int i = 0; i < gguf_n_tensors(l->g); i++) {
+        const struct gguf_string name = gguf_tensor_at(l->g, i)->name;
+        if (!l->claimed[i] && !(name.n == 17 && memcmp(name.s, "rope_freqs.weight", 17) == 0)) /* read with the keys */
+            return mr_fail(err, MR_NO_SUPPORT, "tensor '%.*s': the family '%s' does not use it",
+                           name.n < 256 ? (int)name.n : 256, name.s, l->h->arch);
+    }
+    return MR_OK;
+}
+
+static enum mr_status bind_all(struct loader *l, struct mr_error *err)
+{
+    MR_TRY(bind_ends(l, err));
+    for (int i = 0; i < l->h->n_layer; i++)
+        MR_TRY(bind_layer(l, i, err));
+    return refuse_unclaimed(l, err);
+}
+
+/* Where each item lies in its device's buffer; the sizes of both buffers. */
+static enum mr_status place(struct loader *l, size_t size[2], struct mr_error *err)
+{
+    size[0] = size[1] = 0;
+    for (size_t i = 0; i < l->n_item; i++) {
+        struct item *item = &l->item[i];
+        size_t *n = &size[item->device != l->options->device];
+        *(item->matrix != NULL ? &item->matrix->offset : &item->vector->offset) = *n;
+        if (item->bytes > SIZE_MAX / 4 - *n)
+            return mr_fail(err, MR_NO_SUPPORT, "the tensors are too large");
+        *n = size_align(*n + item->bytes, ALIGN);
+    }
+    l->weights->bytes = size[0] + size[1];
+    return MR_OK;
+}
+
+static enum mr_status make_buffers(struct loader *l, const size_t size[2], struct mr_error *err)
+{
+    struct weights *w = l->weights;
+    struct device *d = l->options->device, *e = l->embed_device;
+    MR_TRY(d->ops->buffer_create(d, &w->buffer, size[0], err));
+    if (e != d)
+        MR_TRY(e->ops->buffer_create(e, &w->embed_buffer, size[1], err));
+    for (size_t i = 0; i < l->n_item; i++) {
+        struct item *item = &l->item[i];
+        *(item->matrix != NULL ? &item->matrix->buffer : &item->vector->buffer) =
+            item->device == d ? w->buffer : w->embed_buffer;
+    }
+    return MR_OK;
+}
+
+static enum mr_status load_vector(const struct loader *l, const struct item *item, void *slab, struct mr_error *err)
+{
+    const size_t n = (size_t)item->vector->n_col;
+    float *values = mem_array(n, sizeof *values);
+    if (values == NULL)
+        return mr_fail(err, MR_NO_MEMORY, "no memory for a vector of %zu", n);
+    const enum mr_status status = gguf_read(l->g, item->source, 0, slab, item->source->bytes, err);
+    if (status == MR_OK) {
+        item->source->quant->decode(values, slab, n);
+        item->device->ops->upload(item->device, item->vector, values);
+    }
+    free(values);
+    return status;
+}
+
+static int slab_rows(const struct item *item)
+{
+    const size_t row = item->source->bytes / (size_t)item->matrix->n_out, n = SLAB_BYTES / row / SLAB_ROWS * SLAB_ROWS;
+    return n < SLAB_ROWS ? SLAB_ROWS : n < INT32_MAX / 2 ? (int)n : INT32_MAX / 2 / SLAB_ROWS * SLAB_ROWS;
+}
+
+static size_t slab_bytes(const struct item *item)
+{
+    if (item->matrix == NULL)
+        return item->source->bytes;
+    const size_t bytes = item->source->bytes / (size_t)item->matrix->n_out * (size_t)slab_rows(item);
+    return bytes < item->source->bytes ? bytes : item->source->bytes;
+}
+
+static enum mr_status load_matrix(const struct loader *l, const struct item *item, void *slab, struct mr_error *err)
+{
+    const struct weight *w = item->matrix;
+    const struct weight_source source = {item->source->quant, w->n_out, w->n_in};
+    const size_t row = item->source->bytes / (size_t)w->n_out;
+    const int step = slab_rows(item);
+    for (int first = 0; first < w->n_out; first += step) {
+        const int n = w->n_out - first < step ? w->n_out - first : step;
+        MR_TRY(gguf_read(l->g, item->source, (size_t)first * row, slab, (size_t)n * row, err));
+        MR_TRY(item->device->ops->weight_pack(item->device, w, &source, slab, first, n, err));
+    }
+    return MR_OK;
+}
+
+static enum mr_status load_items(const struct loader *l, struct mr_error *err)
+{
+    size_t most = 0, total = 0, done = 0;
+    for (size_t i = 0; i < l->n_item; i++) {
+        const size_t bytes = slab_bytes(&l->item[i]);
+        most = bytes > most ? bytes : most;
+        total += l->item[i].source->bytes;
+    }
+    void *slab = mem_aligned(ALIGN, most);
+    if (slab == NULL)
+        return mr_fail(err, MR_NO_MEMORY, "no memory to load tensors");
+    enum mr_status status = MR_OK;
+    for (size_t i = 0; i < l->n_item && status == MR_OK; i++) {
+        const struct item *item = &l->item[i];
+        status = (item->matrix != NULL ? load_matrix : load_vector)(l, item, slab, err);
+        done += item->source->bytes;
+        if (status == MR_OK && l->options->progress != NULL)
+            l->options->progress(l->options->progress_context, done, total);
+    }
+    free(slab);
+    return status;
+}
+
+static enum mr_status load(struct loader *l, bool plan_only, struct mr_error *err)
+{
+    size_t size[2];
+    MR_TRY(bind_all(l, err));
+    MR_TRY(place(l, size, err));
+    for (int i = 0; i < gguf_n_tensors(l->g); i++) {
+        const struct gguf_tensor *t = gguf_tensor_at(l->g, i);
+        l->weights->n_parameter += t->dims[0] * t->dims[1] * t->dims[2] * t->dims[3];
+    }
+    if (!plan_only) {
+        MR_TRY(make_buffers(l, size, err));
+        MR_TRY(load_items(l, err));
+    }
+    if (l->weights->output.n_out == 0)
+        l->weights->output = l->weights->embed;
+    return MR_OK;
+}
+
+enum mr_status weights_load(struct weights *w, const struct hparams *h, const struct gguf *g,
+                            const struct model_options *options, bool plan_only, struct mr_error *err)
+{
+    memset(w, 0, sizeof *w);
+    struct loader l = {.weights = w, .h = h, .g = g, .options = options};
+    l.embed_device = options->embedding_device != NULL ? options->embedding_device : options->device;
+    l.claimed = mem_zero_array((size_t)gguf_n_tensors(g), sizeof *l.claimed);
+    w->layer = mem_zero_array((size_t)h->n_layer, sizeof *w->layer);
+    enum mr_status status = MR_NO_MEMORY;
+    if (l.claimed != NULL && w->layer != NULL)
+        status = load(&l, plan_only, err);
+    else
+        mr_fail(err, status, "no memory for %d layers", h->n_layer);
+    free(l.claimed);
+    free(l.item);
+    if (status != MR_OK)
+        weights_release(w);
+    return status;
+}
+
+void weights_release(struct weights *w)
+{
+    if (w->buffer != NULL)
+        w->buffer->device->ops->buffer_free(w->buffer);
+    if (w->embed_buffer != NULL)
+        w->embed_buffer->device->ops->buffer_free(w->embed_buffer);
+    free(w->layer);
+    memset(w, 0, sizeof *w);
+}

@@ -1,0 +1,44 @@
+/* weights.h: a model's tensors on their devices, and how they get there.
+ * Loading goes in two steps: first each tensor is found, its shape compared with what the hyper-parameters ask for, and its
+ * packed size planned; then one buffer a device is made and all are packed. A tensor that nobody asked for is an error. */
+#ifndef MODEL_WEIGHTS_H
+#define MODEL_WEIGHTS_H
+
+#include "model/hparams.h"
+#include "model/model.h"
+
+struct loader;
+
+struct layer_weights {
+    struct tensor attn_norm, ffn_norm;
+    struct tensor post_attn_norm, post_ffn_norm; /* absent in most families; so are the next ones */
+    struct tensor q_norm, k_norm;
+    struct tensor q_bias, k_bias, v_bias;
+    struct weight q, k, v, o;
+    struct weight gate, up, down;
+};
+
+struct weights {
+    struct weight embed;  /* on the embedding device */
+    struct weight output; /* on the layers' device; the same memory as embed where tied and on one device */
+    struct tensor output_norm;
+    struct layer_weights *layer; /* [n_layer] */
+    struct buffer *buffer;       /* of the layers' device */
+    struct buffer *embed_buffer; /* NULL where there is one device */
+    bool has_q8;                 /* some product takes int8 activations */
+    size_t bytes;
+    int64_t n_parameter;
+};
+
+/* Plan, and pack unless plan_only (then only bytes, has_q8 and n_parameter, and each matrix's kernel, mean something).
+ * On failure everything is released. */
+enum mr_status weights_load(struct weights *w, const struct hparams *h, const struct gguf *g,
+                            const struct model_options *options, bool plan_only, struct mr_error *err);
+void weights_release(struct weights *w);
+
+/* For a family's bind_layer: name is below "blk.LAYER.", without which the vector has n values. Its absence is an error. */
+enum mr_status loader_layer_vector(struct loader *l, struct tensor *out, int layer, const char *name, int n,
+                                   struct mr_error *err);
+const struct hparams *loader_hparams(const struct loader *l);
+
+#endif
