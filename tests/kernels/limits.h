@@ -56,6 +56,33 @@ __attribute__((target("avx2"))) static inline double limit_int8(void)
     return best;
 }
 
+/* The same of vfmadd231ps. */
+__attribute__((target("avx2,fma"))) static inline double limit_f32(void)
+{
+    enum {
+        LOOPS = 200000
+    };
+    double best = 0;
+    for (int round = 0; round < 3; round++) {
+        const double start = seconds();
+        __asm__ volatile("mov %0, %%eax\n"
+                         "1:\n"
+                         "vfmadd231ps %%ymm15, %%ymm15, %%ymm0\nvfmadd231ps %%ymm15, %%ymm15, %%ymm1\n"
+                         "vfmadd231ps %%ymm15, %%ymm15, %%ymm2\nvfmadd231ps %%ymm15, %%ymm15, %%ymm3\n"
+                         "vfmadd231ps %%ymm15, %%ymm15, %%ymm4\nvfmadd231ps %%ymm15, %%ymm15, %%ymm5\n"
+                         "vfmadd231ps %%ymm15, %%ymm15, %%ymm6\nvfmadd231ps %%ymm15, %%ymm15, %%ymm7\n"
+                         "vfmadd231ps %%ymm15, %%ymm15, %%ymm8\nvfmadd231ps %%ymm15, %%ymm15, %%ymm9\n"
+                         "dec %%eax\njnz 1b\n"
+                         :
+                         : "i"(LOOPS)
+                         : "eax", "cc", "ymm0", "ymm1", "ymm2", "ymm3", "ymm4", "ymm5", "ymm6", "ymm7", "ymm8", "ymm9",
+                           "ymm15");
+        const double rate = 10.0 * 16 * LOOPS / (seconds() - start) * 1e-9;
+        best = rate > best ? rate : best;
+    }
+    return best;
+}
+
 /* GB/s at which one thread reads n bytes. */
 __attribute__((target("avx2"))) static inline double limit_read(const void *p, size_t n)
 {
@@ -75,6 +102,7 @@ __attribute__((target("avx2"))) static inline double limit_read(const void *p, s
 }
 #else
 static inline double limit_int8(void) { return 0; }
+static inline double limit_f32(void) { return 0; }
 static inline double limit_read(const void *p, size_t n) { return (void)p, (void)n, 0; }
 #endif
 

@@ -262,7 +262,7 @@ static double fastest(double *limit, const struct matmul *m, float *out, const v
         m->run(out, (size_t)n_out, packed, x, ld_x, n_row, n_out, n_in);
         const double took = seconds() - start;
         best = took < best ? took : best;
-        const double rate = limit_int8();
+        const double rate = m->activation == ACTIVATION_Q8 ? limit_int8() : limit_f32();
         *limit = rate > *limit ? rate : *limit;
     } while (seconds() < end);
     return best;
@@ -310,7 +310,7 @@ static void bench_all(struct check *c, const struct kernels *reference, const st
     if (packed == NULL)
         return;
     memset(packed, 1, BENCH_BYTES);
-    printf("%s, one thread; limit: vpmaddubsw + vpmaddwd + vpaddd\n", c->isa);
+    printf("%s, one thread; limit: vpmaddubsw + vpmaddwd + vpaddd, or vfmadd231ps\n", c->isa);
     for (int i = 0; quant_at(i) != NULL; i++)
         for (enum activation a = 0; a < N_ACTIVATIONS; a++) {
             const enum quant_type type = quant_at(i)->type;

@@ -4,5 +4,9 @@
 #if defined(__x86_64__)
 #include "kernels/x86/x86.h"
 
-void kernels_init_avx2(struct kernels *k) { matmul_q8_init_avx2(k); }
+void kernels_init_avx2(struct kernels *k)
+{
+    matmul_q8_init_avx2(k);
+    matmul_f32_init_avx2(k);
+}
 #endif

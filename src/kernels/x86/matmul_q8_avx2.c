@@ -37,16 +37,6 @@ SIMD_INLINE struct cursor cursor_at(enum quant_type type, const uint8_t *panel)
     return (struct cursor){panel, panel + panel_head_bytes(panel_formats[type]), panel_formats[type].n_block};
 }
 
-/* Store the first n of 16 sums. */
-SIMD_INLINE void store_outputs(float *out, const __m256 acc[2], int n)
-{
-    for (int h = 0; h < 2; h++)
-        if (n >= SIMD_FLOATS * (h + 1))
-            _mm256_storeu_ps(out + SIMD_FLOATS * h, acc[h]);
-        else
-            _mm256_maskstore_ps(out + SIMD_FLOATS * h, simd_first_lanes(n - SIMD_FLOATS * h), acc[h]);
-}
-
 /* The rows of a tile. */
 struct tile_rows {
     const char *x;
@@ -119,7 +109,7 @@ SIMD_INLINE void few_rows(enum quant_type type, float *out, size_t ld_out, const
             cursor_next(type, &at);
         }
         for (int r = 0; r < n_row; r++)
-            store_outputs(out + (size_t)r * ld_out + o, acc[r], n_out - o);
+            simd_store_16(out + (size_t)r * ld_out + o, acc[r][0], acc[r][1], n_out - o);
     }
 }
 
@@ -262,10 +252,9 @@ SIMD_INLINE void run(enum quant_type type, float *out, size_t ld_out, const void
             _Alignas(64) float acc[BLOCK_ROWS][PANEL_NR];
             memset(acc, 0, sizeof acc[0] * (size_t)n);
             panel_rows(type, acc, panel, rows, n);
-            for (int r = 0; r < n; r++) {
-                const __m256 sums[2] = {_mm256_load_ps(acc[r]), _mm256_load_ps(acc[r] + SIMD_FLOATS)};
-                store_outputs(out + (size_t)(first + r) * ld_out + o, sums, n_out - o);
-            }
+            for (int r = 0; r < n; r++)
+                simd_store_16(out + (size_t)(first + r) * ld_out + o, _mm256_load_ps(acc[r]),
+                              _mm256_load_ps(acc[r] + SIMD_FLOATS), n_out - o);
         }
     }
 }

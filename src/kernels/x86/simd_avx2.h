@@ -54,10 +54,18 @@ SIMD_INLINE __m256i simd_shift_mask(__m256i v, int n, int mask)
     return _mm256_and_si256(v, _mm256_set1_epi8((char)mask));
 }
 
-/* Mask of the first n of 8 lanes. */
-SIMD_INLINE __m256i simd_first_lanes(int n)
+/* The first n (1 or more) of 16 floats. */
+SIMD_INLINE void simd_store_16(float *out, __m256 low, __m256 high, int n)
 {
-    return _mm256_cmpgt_epi32(_mm256_set1_epi32(n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+    const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    if (n >= 2 * SIMD_FLOATS) {
+        _mm256_storeu_ps(out, low);
+        _mm256_storeu_ps(out + SIMD_FLOATS, high);
+        return;
+    }
+    _mm256_maskstore_ps(out, _mm256_cmpgt_epi32(_mm256_set1_epi32(n), lane), low);
+    if (n > SIMD_FLOATS)
+        _mm256_maskstore_ps(out + SIMD_FLOATS, _mm256_cmpgt_epi32(_mm256_set1_epi32(n - SIMD_FLOATS), lane), high);
 }
 
 #endif
