@@ -11,5 +11,6 @@ size_t memory_free_bytes(void);
 /* Memory of this process that lies in RAM now, and the most that ever did. 0: unknown. */
 size_t memory_resident_bytes(void);
 size_t memory_peak_bytes(void);
+void memory_peak_reset(void); /* the peak counts from now on, where the system allows it */
 
 #endif

@@ -6,6 +6,7 @@
 #include "cli/command.h"
 
 static const struct command commands[] = {
+    {"bench", "measure speed as a share of what the machine can do", command_bench},
     {"inspect", "show what is in a model file", command_inspect},
     {"version", "print the version", command_version},
 };

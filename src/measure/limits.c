@@ -13,7 +13,8 @@
 enum {
     PEAK_ROUNDS = 30,
     PEAK_ROUND_US = 4000,
-    MEMORY_ROUNDS = 15,
+    MEMORY_ROUNDS = 48,
+    MEMORY_PARTS = 8, /* a round reads one eighth: short, and far from what the round before left in the caches */
     CACHE_ROUNDS = 12,
     CACHE_ROUND_US = 1000,
     N_STREAMS = 3, /* 1, 2 and 4 streams take turns */
@@ -74,6 +75,7 @@ struct read_work {
     const struct peaks *peaks;
     char *memory;
     size_t stretch; /* bytes of one thread, a multiple of 4 * PIECE */
+    size_t part;    /* of which it reads so many in a round, the next ones in the next; also such a multiple */
     int n_repeat;   /* how often a round reads them */
     atomic_ullong sum;
 };
@@ -87,9 +89,11 @@ static void touch(void *ctx, int thread, int round)
 static void read_stretch(void *ctx, int thread, int round)
 {
     struct read_work *w = ctx;
+    const size_t n_part = w->stretch / w->part;
+    const char *p = w->memory + w->stretch * (size_t)thread + (size_t)round % n_part * w->part;
     uint64_t sum = 0;
     for (int i = 0; i < w->n_repeat; i++)
-        sum += w->peaks->read(w->memory + w->stretch * (size_t)thread, w->stretch, 1 << round % N_STREAMS);
+        sum += w->peaks->read(p, w->part, 1 << round % N_STREAMS);
     atomic_fetch_add(&w->sum, sum);
 }
 
@@ -99,7 +103,7 @@ static enum mr_status measure_read(double *gb_s, int *n_stream, struct read_work
 {
     double seconds[MEMORY_ROUNDS];
     MR_TRY(timed_rounds(seconds, n_threads, n_round, read_stretch, w, stop, err));
-    const double bytes = (double)w->stretch * w->n_repeat * n_threads;
+    const double bytes = (double)w->part * w->n_repeat * n_threads;
     *gb_s = 0;
     for (int s = 0; s < N_STREAMS; s++) {
         const double rate = bytes / best_of(seconds, s, N_STREAMS, n_round) * 1e-9;
@@ -122,6 +126,7 @@ static enum mr_status measure_caches(struct limits *l, struct read_work *w, size
         w->stretch = w->stretch < most ? w->stretch : most;
         if (w->stretch == 0 || (i > 0 && w->stretch < 2 * l->cache[i - 1].bytes))
             continue; /* a share that the level above holds says nothing of this one */
+        w->part = w->stretch;
         w->n_repeat = 1;
         const int64_t begin = clock_us();
         for (int r = 0; r < 4; r++)
@@ -137,14 +142,12 @@ static enum mr_status measure_reads(struct limits *l, const struct peaks *p, con
 {
     const size_t quarter = memory_free_bytes() / 4;
     const size_t bytes = (quarter < memory_bytes ? quarter : memory_bytes) / HUGE_PAGE * HUGE_PAGE;
-    const size_t stretch = bytes / (size_t)l->n_threads / (4 * PIECE) * (4 * PIECE);
-    if (stretch == 0)
-        return mr_fail(err, MR_NO_MEMORY, "no memory to measure the read rate");
-    char *memory = mem_aligned(HUGE_PAGE, bytes);
+    const size_t part = bytes / (size_t)l->n_threads / MEMORY_PARTS / (4 * PIECE) * (4 * PIECE), stretch = part * MEMORY_PARTS;
+    char *memory = part > 0 ? mem_aligned(HUGE_PAGE, bytes) : NULL;
     if (memory == NULL)
         return mr_fail(err, MR_NO_MEMORY, "no memory to measure the read rate");
     madvise(memory, bytes, MADV_HUGEPAGE);
-    struct read_work w = {.peaks = p, .memory = memory, .stretch = stretch, .n_repeat = 1};
+    struct read_work w = {.peaks = p, .memory = memory, .stretch = stretch, .part = part, .n_repeat = 1};
     double touched;
     enum mr_status status = timed_rounds(&touched, l->n_threads, 1, touch, &w, stop, err);
     if (status == MR_OK)

@@ -9,6 +9,8 @@
 #include "measure/limits.h"
 #include "measure/spread.h"
 
+static const double THROTTLED = 0.85; /* samples of a steady clock differ by a tenth on a busy machine */
+
 bool cpu_times_parse(struct cpu_times *out, const char *line)
 {
     unsigned long long user, nice, system, idle, iowait, irq, softirq, steal;
@@ -62,7 +64,7 @@ struct machine_report watch_end(const struct machine_watch *w)
     double ghz[WATCH_SAMPLES];
     memcpy(ghz, w->ghz, (size_t)w->n_sample * sizeof *ghz);
     const struct spread s = spread_of(ghz, w->n_sample);
-    struct machine_report r = {.ghz = s.median, .ghz_min = s.min, .ghz_max = s.max, .throttled = s.min < 0.9 * s.max};
+    struct machine_report r = {.ghz = s.median, .ghz_min = s.min, .ghz_max = s.max, .throttled = s.min < THROTTLED * s.max};
     const struct cpu_times now = cpu_times_now();
     const double total = (double)(now.total - w->begin.total), tick = 1.0 / (double)sysconf(_SC_CLK_TCK);
     if (now.total <= w->begin.total)

@@ -34,7 +34,7 @@ void watch_sample(struct machine_watch *w);
 
 struct machine_report {
     double ghz, ghz_min, ghz_max; /* median and range of the samples */
-    bool throttled;               /* the lowest sample is more than a tenth below the highest */
+    bool throttled;               /* the lowest sample is more than 15 % below the highest */
     double steal_share;           /* of all CPUs' time; 0 where the system does not say */
     double other_share;           /* of all CPUs' time that other processes used */
 };

@@ -152,6 +152,7 @@ struct pass activations_pass(const struct activations *a, int n_row, int n_logit
     struct tensor *const of_logits[] = {&p.picked_x, &p.picked_delta, &p.picked.f32, &p.picked.q8, &p.logits};
     for (size_t i = 0; i < sizeof of_logits / sizeof *of_logits; i++)
         of_logits[i]->n_row = n_logits;
+    p.ops = p.device->ops; /* a profile may stand before them now */
     p.embedded.n_row = n_row;
     p.n_row = n_row;
     p.n_logits = n_logits;

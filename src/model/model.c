@@ -231,8 +231,11 @@ static void run(struct model *m, const struct model_kv *kv, const struct batch *
     p.kv = kv->view;
     p.logits_row = m->logits_row;
     family->embed(&p);
-    for (int i = 0; i < m->h.n_layer; i++)
+    for (int i = 0; i < m->h.n_layer; i++) {
+        p.ops->enter_layer(p.device, i);
         family->layer(&p, i);
+    }
+    p.ops->enter_layer(p.device, -1);
     family->head(&p);
     if (m->n_logits > 0)
         p.ops->download(p.device, m->logits, &p.logits);

@@ -1,0 +1,35 @@
+/* bench_model.h: a model opened for a benchmark: without its tokenizer, for batches as large as the cases ask for. */
+#ifndef MEASURE_BENCH_MODEL_H
+#define MEASURE_BENCH_MODEL_H
+
+#include "base/thread_pool.h"
+#include "format/gguf.h"
+#include "model/model.h"
+
+struct bench_model {
+    const char *path; /* borrowed */
+    struct gguf *file;
+    struct thread_pool *pool;
+    struct device *device;
+    struct model *model;
+    double load_s; /* weights read and packed */
+};
+
+struct bench_model_options {
+    int n_threads;
+    unsigned cpu_features;
+    enum precision precision;
+    int max_row;    /* rows of a step */
+    int max_logits; /* rows of it that ask for logits */
+    int n_seq;      /* sequences at a time */
+    int max_token;  /* tokens of the longest */
+    int n_ctx;      /* context in tokens that the user allows; 0: what the model was trained for */
+};
+
+/* BAD_INPUT: max_token passes the context, or weights, activations, keys and values the free memory; the message has the
+ * numbers. Nothing is loaded before that is known. Release in any case. */
+enum mr_status bench_model_open(struct bench_model *out, const char *path, const struct bench_model_options *options,
+                                struct mr_error *err);
+void bench_model_release(struct bench_model *m);
+
+#endif
