@@ -202,7 +202,11 @@ enum mr_status gguf_put_strings(struct gguf_writer *w, const char *key, const st
 
 enum mr_status gguf_put_value(struct gguf_writer *w, const struct gguf_value *v, struct mr_error *err)
 {
+    static const char *const split[] = {"split.no", "split.count", "split.tensors.count"};
     const struct gguf_string alignment = c_string("general.alignment");
+    for (size_t i = 0; i < sizeof split / sizeof *split; i++)
+        if (gguf_string_compare(v->key, c_string(split[i])) == 0)
+            return MR_OK;
     if (gguf_string_compare(v->key, alignment) == 0)
         return gguf_put_int(w, alignment.s, v->type, gguf_as_i64(v, 0), err);
     MR_TRY(begin_value(w, v->key, v->type, v->is_array, v->n, err));

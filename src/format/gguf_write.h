@@ -27,7 +27,8 @@ enum mr_status gguf_put_array(struct gguf_writer *w, const char *key, enum gguf_
                               struct mr_error *err);
 enum mr_status gguf_put_strings(struct gguf_writer *w, const char *key, const struct gguf_string *s, size_t n,
                                 struct mr_error *err);
-/* Copy a key and its value from an open file. */
+/* Copy a key and its value from an open file. split.no, split.count and split.tensors.count are left out, and that is
+ * OK: what is written is one file. */
 enum mr_status gguf_put_value(struct gguf_writer *w, const struct gguf_value *v, struct mr_error *err);
 
 /* Declare the next tensor; dims as in struct gguf_tensor. */
