@@ -340,30 +340,20 @@ enum mr_status gguf_write_data(struct gguf_writer *w, const void *bytes, size_t 
     return MR_OK;
 }
 
-/* The rename must reach the disk as well. */
-static enum mr_status sync_folder(const struct gguf_writer *w, struct mr_error *err)
+/* The folder of the target, whose entry must reach the disk as well. */
+static enum mr_status open_folder(const struct gguf_writer *w, int *fd, struct mr_error *err)
 {
     const char *slash = strrchr(w->path, '/');
     char *folder = slash == NULL ? mem_string(".", 1) : mem_string(w->path, (size_t)(slash - w->path) + 1);
     if (folder == NULL)
         return fail_memory(err);
-    const int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    *fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     free(folder);
-    if (fd < 0)
-        return fail_system(w, "open the folder of", err);
-    const int failed = fsync(fd) != 0 && errno != EINVAL; /* some file systems cannot */
-    const enum mr_status status = failed ? fail_system(w, "flush the folder of", err) : MR_OK;
-    close(fd);
-    return status;
+    return *fd >= 0 ? MR_OK : fail_system(w, "open the folder of", err);
 }
 
-enum mr_status gguf_writer_finish(struct gguf_writer *w, struct mr_error *err)
+static enum mr_status rename_partial(struct gguf_writer *w, int folder, struct mr_error *err)
 {
-    if (!w->in_data || w->broken || w->current < w->n_tensor || !w->exists)
-        return mr_fail(err, MR_BAD_INPUT, "'%s' is not complete: %zu of %zu tensors are written", w->path, w->current,
-                       w->n_tensor);
-    if (fsync(w->fd) != 0)
-        return fail_system(w, "flush", err);
     const int fd = w->fd;
     w->fd = -1;
     if (close(fd) != 0)
@@ -371,5 +361,21 @@ enum mr_status gguf_writer_finish(struct gguf_writer *w, struct mr_error *err)
     if (rename(w->partial, w->path) != 0)
         return fail_system(w, "rename a file to", err);
     w->exists = false;
-    return sync_folder(w, err);
+    if (fsync(folder) != 0 && errno != EINVAL) /* some file systems cannot */
+        return fail_system(w, "flush the folder of", err);
+    return MR_OK;
+}
+
+enum mr_status gguf_writer_finish(struct gguf_writer *w, struct mr_error *err)
+{
+    int folder;
+    if (!w->in_data || w->broken || w->current < w->n_tensor || !w->exists)
+        return mr_fail(err, MR_BAD_INPUT, "'%s' is not complete: %zu of %zu tensors are written", w->path, w->current,
+                       w->n_tensor);
+    if (fsync(w->fd) != 0)
+        return fail_system(w, "flush", err);
+    MR_TRY(open_folder(w, &folder, err));
+    const enum mr_status status = rename_partial(w, folder, err);
+    close(folder);
+    return status;
 }
