@@ -368,7 +368,7 @@ static enum mr_status rename_partial(struct gguf_writer *w, int folder, struct m
 
 enum mr_status gguf_writer_finish(struct gguf_writer *w, struct mr_error *err)
 {
-    int folder;
+    int folder = -1;
     if (!w->in_data || w->broken || w->current < w->n_tensor || !w->exists)
         return mr_fail(err, MR_BAD_INPUT, "'%s' is not complete: %zu of %zu tensors are written", w->path, w->current,
                        w->n_tensor);
