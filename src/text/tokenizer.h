@@ -33,7 +33,8 @@ struct token_list { /* grows; free with token_list_release */
 };
 void token_list_release(struct token_list *list);
 
-/* Read the vocabulary. BAD_FORMAT names the key or the token; NO_SUPPORT an unknown kind or pre-tokenizer. */
+/* Read the vocabulary; g may be closed afterwards. BAD_FORMAT names the key or the token; NO_SUPPORT an unknown kind or
+ * pre-tokenizer. */
 enum mr_status tokenizer_create(struct tokenizer **out, const struct gguf *g, struct mr_error *err);
 void tokenizer_free(struct tokenizer *t); /* takes NULL */
 
@@ -62,6 +63,9 @@ bool tokenizer_is_end(const struct tokenizer *t, int32_t id);
 
 /* Whether encode with ENCODE_ADD_BOS puts a BOS in front. */
 bool tokenizer_adds_bos(const struct tokenizer *t);
+
+/* Whether encode puts a blank before the text, which a detokenizer takes away again. */
+bool tokenizer_adds_space(const struct tokenizer *t);
 
 /* The file's tokenizer.chat_template; n == 0: none. */
 struct gguf_string tokenizer_chat_template(const struct tokenizer *t);
