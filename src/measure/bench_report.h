@@ -5,7 +5,7 @@
 #include <jansson.h>
 
 #include "base/string_buffer.h"
-#include "measure/bench.h"
+#include "measure/bench_cases.h"
 #include "measure/kernel_bench.h"
 
 struct bench_summary {

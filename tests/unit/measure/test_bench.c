@@ -7,7 +7,8 @@
 
 #include <cmocka.h>
 
-#include "measure/bench.h"
+#include "base/cpu.h"
+#include "measure/bench_cases.h"
 #include "measure/bench_report.h"
 
 static void assert_near(double got, double want)
@@ -241,6 +242,33 @@ static void cases_say_what_they_need(void **state)
     assert_int_equal(bench_max_tokens(&o), 9); /* an empty context cannot be continued: it holds one token */
 }
 
+static void keep_figure(void *context, const struct kernel_figure *figure)
+{
+    struct kernel_figure *last = context;
+    assert_near(figure->gops, 2e-9 * figure->n_in * figure->n_out * figure->n_row / figure->seconds);
+    assert_near(figure->mfu, figure->gops / 100);
+    assert_near(figure->mbu, figure->gb_s / 5);
+    *last = *figure;
+}
+
+static void kernels_are_timed_one_by_one(void **state)
+{
+    (void)state;
+    const struct limits l = {.n_threads = 2, .gops = {[PEAK_INT8] = 100, [PEAK_F32] = 10}, .read_gb_s = 5};
+    struct kernels *k = calloc(1, sizeof *k), *all = calloc(1, sizeof *all);
+    assert_true(k != NULL && all != NULL);
+    kernels_select(all, cpu_detect());
+    k->quantize_q8 = all->quantize_q8;
+    k->matmul[QUANT_Q8_0][ACTIVATION_Q8] = all->matmul[QUANT_Q8_0][ACTIVATION_Q8];
+    struct kernel_figure last = {.n_row = 0};
+    assert_int_equal(kernel_bench(k, &l, keep_figure, &last, NULL, NULL), MR_OK);
+    assert_string_equal(last.kernel, k->matmul[QUANT_Q8_0][ACTIVATION_Q8].name);
+    const atomic_bool stop = true;
+    assert_int_equal(kernel_bench(k, &l, keep_figure, &last, &stop, NULL), MR_CANCELLED);
+    free(k);
+    free(all);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -255,6 +283,7 @@ int main(void)
         cmocka_unit_test(each_product_counts_over_the_peak_of_its_type),
         cmocka_unit_test(rows_are_ordered_by_time),
         cmocka_unit_test(cases_say_what_they_need),
+        cmocka_unit_test(kernels_are_timed_one_by_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-/* bench.c: the cases of a benchmark. */
-#include "measure/bench.h"
+/* bench_cases.c: the cases of a benchmark. */
+#include "measure/bench_cases.h"
 
 #include <stdlib.h>
 #include <string.h>

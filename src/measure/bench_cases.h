@@ -1,8 +1,8 @@
-/* bench.h: how fast a model runs, as shares of what the machine can do.
+/* bench_cases.h: how fast a model runs, as shares of what the machine can do.
  * Cases run below the engine: rows go straight into the forward pass, so that what is measured is the model and its back
  * end. The token that follows is the one with the best logit. */
-#ifndef MEASURE_BENCH_H
-#define MEASURE_BENCH_H
+#ifndef MEASURE_BENCH_CASES_H
+#define MEASURE_BENCH_CASES_H
 
 #include "measure/bench_model.h"
 #include "measure/limits.h"
