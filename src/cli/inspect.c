@@ -8,6 +8,7 @@
 #include "cli/inspect.h"
 
 struct options {
+    struct model_arguments model;
     bool json;
 };
 
@@ -81,28 +82,38 @@ static int print_text(const struct inspection *in, const char *command)
     return written ? EXIT_SUCCESS : fail(command, "cannot write the output");
 }
 
+static int inspect(const struct options *o, struct inspection *in, const char *command)
+{
+    struct gguf *g;
+    struct mr_error err;
+    if (gguf_open(&g, in->path, &err) != MR_OK)
+        return fail(command, err.message);
+    in->g = g;
+    const enum mr_status status = inspect_needs_find(&in->needs, g, &o->model, &err);
+    int result = status == MR_BAD_INPUT ? EXIT_USAGE_ERROR : EXIT_FAILURE;
+    if (status != MR_OK)
+        fail(command, err.message);
+    else
+        result = o->json ? print_json(in, command) : print_text(in, command);
+    inspect_needs_release(&in->needs);
+    gguf_close(g);
+    return result;
+}
+
 int command_inspect(int argc, char **argv)
 {
     struct options o = {0};
     struct inspection in = {0};
-    struct gguf *g;
-    struct mr_error err;
-    const struct argument_group group = {.rows = rows, .into = &o};
+    const struct argument_group groups[] = {{.rows = rows, .into = &o}, {"How it would run:", compute_argument, &o.model}};
     const struct command_line line = {.operands = "FILE",
-                                      .summary = "Show what is in a model file: metadata, tensors, sizes.",
-                                      .example = "  millrace inspect models/SmolLM2-135M-Instruct.Q4_1.gguf",
+                                      .summary = "Show what is in a model file: metadata, tensors, sizes; and what it would "
+                                                 "take to run it: memory at a context, and which kernels.",
+                                      .example = "  millrace inspect -c 4096 models/SmolLM2-135M-Instruct.Q4_1.gguf",
                                       .operand = &in.path,
                                       .min_operands = 1,
                                       .max_operands = 1,
-                                      .group = &group,
-                                      .n_groups = 1};
+                                      .group = groups,
+                                      .n_groups = 2};
     const int status = arguments_parse(argc, argv, &line);
-    if (status != ARGUMENTS_GO_ON)
-        return status;
-    if (gguf_open(&g, in.path, &err) != MR_OK)
-        return fail(argv[0], err.message);
-    in.g = g;
-    const int result = o.json ? print_json(&in, argv[0]) : print_text(&in, argv[0]);
-    gguf_close(g);
-    return result;
+    return status == ARGUMENTS_GO_ON ? inspect(&o, &in, argv[0]) : status;
 }

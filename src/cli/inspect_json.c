@@ -59,24 +59,37 @@ static json_t *metadata(const struct gguf *g)
     return NULL;
 }
 
-static json_t *tensor(const struct gguf_tensor *t)
+static json_t *tensor(const struct gguf_tensor *t, const char *kernel)
 {
     json_t *shape = json_array();
     for (int i = 0; i < t->n_dims; i++)
         json_array_append_new(shape, json_integer(t->dims[i]));
-    return json_pack("{s:o, s:s, s:o, s:I, s:I, s:i}", "name", clean_string(t->name), "type", t->quant->name, "shape", shape,
-                     "bytes", (json_int_t)t->bytes, "offset", (json_int_t)t->file_offset, "split", t->split);
+    return json_pack("{s:o, s:s, s:o, s:I, s:I, s:i, s:s?}", "name", clean_string(t->name), "type", t->quant->name, "shape",
+                     shape, "bytes", (json_int_t)t->bytes, "offset", (json_int_t)t->file_offset, "split", t->split, "kernel",
+                     kernel[0] != '\0' ? kernel : NULL);
 }
 
-static json_t *tensors(const struct gguf *g)
+static json_t *tensors(const struct inspection *in)
 {
     json_t *array = json_array();
-    for (int i = 0; i < gguf_n_tensors(g); i++)
-        if (json_array_append_new(array, tensor(gguf_tensor_at(g, i))) != 0) {
+    for (int i = 0; i < gguf_n_tensors(in->g); i++)
+        if (json_array_append_new(array, tensor(gguf_tensor_at(in->g, i), in->needs.kernel[i])) != 0) {
             json_decref(array);
             return NULL;
         }
     return array;
+}
+
+/* Bytes that it takes to run one sequence of n_ctx tokens; or why there is no telling. */
+static json_t *needs(const struct inspect_needs *n)
+{
+    const struct model_memory *m = &n->memory;
+    if (!n->is_model)
+        return json_pack("{s:s, s:s}", "isa", n->isa, "error", n->reason.message);
+    return json_pack("{s:s, s:i, s:I, s:I, s:I, s:I, s:I}", "isa", n->isa, "n_ctx", n->n_ctx, "weight_bytes",
+                     (json_int_t)m->weight_bytes, "kv_bytes_per_token", (json_int_t)m->kv_bytes_per_token, "kv_bytes",
+                     (json_int_t)m->kv_bytes, "activation_bytes", (json_int_t)m->activation_bytes, "total_bytes",
+                     (json_int_t)(m->weight_bytes + m->kv_bytes + m->activation_bytes));
 }
 
 json_t *inspect_json(const struct inspection *in)
@@ -86,7 +99,7 @@ json_t *inspect_json(const struct inspection *in)
         n_weight += inspect_n_weights(gguf_tensor_at(in->g, i));
         bytes += (json_int_t)gguf_tensor_at(in->g, i)->bytes;
     }
-    return json_pack("{s:s, s:i, s:I, s:i, s:I, s:I, s:o, s:o}", "format", "gguf", "version", (int)gguf_version(in->g),
+    return json_pack("{s:s, s:i, s:I, s:i, s:I, s:I, s:o, s:o, s:o}", "format", "gguf", "version", (int)gguf_version(in->g),
                      "file_bytes", (json_int_t)gguf_file_bytes(in->g), "files", gguf_n_splits(in->g), "tensor_bytes", bytes,
-                     "n_parameters", n_weight, "metadata", metadata(in->g), "tensors", tensors(in->g));
+                     "n_parameters", n_weight, "metadata", metadata(in->g), "tensors", tensors(in), "needs", needs(&in->needs));
 }

@@ -67,7 +67,7 @@ static void add_metadata(struct string_buffer *out, const struct gguf *g)
     }
 }
 
-static void add_tensor(struct string_buffer *out, const struct gguf_tensor *t)
+static void add_tensor(struct string_buffer *out, const struct gguf_tensor *t, const char *kernel)
 {
     size_t start = out->n;
     string_buffer_puts(out, "  ");
@@ -77,7 +77,10 @@ static void add_tensor(struct string_buffer *out, const struct gguf_tensor *t)
     for (int i = 0; i < t->n_dims; i++)
         string_buffer_printf(out, "%s%lld", i > 0 ? " x " : "", (long long)t->dims[i]);
     string_buffer_printf(out, "%*s ", out->n - start < 20 ? (int)(20 - (out->n - start)) : 0, "");
+    start = out->n;
     add_size(out, t->bytes);
+    if (kernel[0] != '\0')
+        string_buffer_printf(out, "%*s %s", out->n - start < 10 ? (int)(10 - (out->n - start)) : 0, "", kernel);
     string_buffer_puts(out, "\n");
 }
 
@@ -104,6 +107,28 @@ static void add_types(struct string_buffer *out, const struct gguf *g)
     }
 }
 
+static void add_need(struct string_buffer *out, const char *what, size_t bytes)
+{
+    string_buffer_printf(out, "  %-42s ", what);
+    add_size(out, bytes);
+    string_buffer_puts(out, "\n");
+}
+
+static void add_needs(struct string_buffer *out, const struct inspect_needs *n)
+{
+    const struct model_memory *m = &n->memory;
+    if (!n->is_model) {
+        string_buffer_printf(out, "\nNo model that this build runs: %s\n", n->reason.message);
+        return;
+    }
+    string_buffer_printf(out, "\nMemory for one sequence of %d tokens (%s)\n", n->n_ctx, n->isa);
+    add_need(out, "weights, packed for these kernels", m->weight_bytes);
+    add_need(out, "keys and values", m->kv_bytes);
+    add_need(out, "  of which each token takes", m->kv_bytes_per_token);
+    add_need(out, "activations", m->activation_bytes);
+    add_need(out, "in all", m->weight_bytes + m->kv_bytes + m->activation_bytes);
+}
+
 void inspect_text(const struct inspection *in, struct string_buffer *out)
 {
     string_buffer_printf(out, "%s: GGUF version %lu, ", in->path, (unsigned long)gguf_version(in->g));
@@ -114,8 +139,9 @@ void inspect_text(const struct inspection *in, struct string_buffer *out)
     add_metadata(out, in->g);
     if (gguf_n_tensors(in->g) == 0)
         return;
-    string_buffer_puts(out, "\nTensors (shape: row length first)\n");
+    string_buffer_puts(out, "\nTensors (type, shape with the row length first, size, kernel that multiplies)\n");
     for (int i = 0; i < gguf_n_tensors(in->g); i++)
-        add_tensor(out, gguf_tensor_at(in->g, i));
+        add_tensor(out, gguf_tensor_at(in->g, i), in->needs.kernel[i]);
     add_types(out, in->g);
+    add_needs(out, &in->needs);
 }

@@ -42,7 +42,9 @@ def test_inspect_shows_what_the_package_reads(tmp_path):
     assert got["metadata"] == values
     assert got["version"] == 3 and got["file_bytes"] == (tmp_path / "a.gguf").stat().st_size
     assert got["tensors"] == [{"name": t.name, "type": t.tensor_type.name.lower(), "shape": t.shape.tolist(),
-                               "bytes": t.n_bytes, "offset": t.data_offset, "split": 0} for t in reader.tensors]
+                               "bytes": t.n_bytes, "offset": t.data_offset, "split": 0, "kernel": None}
+                              for t in reader.tensors]
+    assert "llama.context_length" in got["needs"]["error"]  # no model that runs, and inspect says why
 
 
 @pytest.fixture
