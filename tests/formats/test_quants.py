@@ -12,7 +12,8 @@ TYPES = ["F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q2_K", "
 EXACT_ENCODERS = ["F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1"]
 # Relative root mean square error on Gaussian weights that each type must stay below: a little above what a plain encoder
 # of that many levels reaches.
-ERROR = {"Q2_K": 0.32, "Q3_K": 0.18, "Q4_K": 0.085, "Q5_K": 0.043, "Q6_K": 0.021, "IQ4_NL": 0.086}
+ERROR = {"F16": 3e-4, "BF16": 2e-3, "Q8_0": 0.006, "Q5_1": 0.04, "Q5_0": 0.045, "Q4_1": 0.082, "Q4_0": 0.09, "Q2_K": 0.32, "Q3_K": 0.18, "Q4_K": 0.085,
+         "Q5_K": 0.043, "Q6_K": 0.021, "IQ4_NL": 0.086}
 # Where the binary16 scales of a block lie.
 SCALES = {"Q8_0": [0], "Q4_0": [0], "Q4_1": [0, 2], "Q5_0": [0], "Q5_1": [0, 2], "Q2_K": [80, 82], "Q3_K": [108],
           "Q4_K": [0, 2], "Q5_K": [0, 2], "Q6_K": [208], "IQ4_NL": [0]}
