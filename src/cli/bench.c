@@ -25,6 +25,7 @@ struct options {
     struct model_arguments model;
     struct bench_options bench;
     bool json, kernels;
+    const char *kernel; /* part of the names of products to time alone; NULL: all */
 };
 
 /* A list of integers in low..high: "1,8,32". */
@@ -90,6 +91,11 @@ static const struct argument rows[] = {
      .help = "Time each matrix product alone; needs no model",
      .parse = argument_flag,
      .offset = FIELD(kernels)},
+    {.name = "kernel",
+     .value = "TEXT",
+     .help = "As --kernels, for those whose name contains TEXT: q4_k",
+     .parse = argument_string,
+     .offset = FIELD(kernel)},
     {.name = "json", .help = "Print JSON", .parse = argument_flag, .offset = FIELD(json)},
     {0}};
 
@@ -156,7 +162,8 @@ static enum mr_status run_kernels(struct run *r, struct mr_error *err)
     if (k == NULL)
         return mr_fail(err, MR_NO_MEMORY, "no memory for the table of kernels");
     kernels_select(k, r->features);
-    const enum mr_status status = kernel_bench(k, &r->limits, keep_figure, &r->kernels, &interrupted, err);
+    const enum mr_status status =
+        kernel_bench(k, r->o->kernel != NULL ? r->o->kernel : "", &r->limits, keep_figure, &r->kernels, &interrupted, err);
     free(k);
     watch_sample(&r->watch);
     r->summary.kernel = r->kernels.figure;
@@ -276,6 +283,7 @@ int command_bench(int argc, char **argv)
     const int status = arguments_parse(argc, argv, &line);
     if (status != ARGUMENTS_GO_ON)
         return status;
+    o.kernels |= o.kernel != NULL;
     if (!o.kernels || o.model.model != NULL) {
         const int checked = model_arguments_check(&o.model, argv[0]);
         if (checked != ARGUMENTS_GO_ON)

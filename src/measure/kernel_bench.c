@@ -12,7 +12,7 @@
 enum {
     ROUNDS_MAX = 15,
     ROUND_US = 2000,
-    CASE_US = 60000, /* all rounds of one case together, where a single one is shorter */
+    CASE_US = 150000, /* all rounds of one case together, where a single one is shorter */
     N_SHAPES = 3,
     N_ROW_COUNTS = 3,
     COLD_CACHES = 3 /* weights of few rows take this many times the last level's cache */
@@ -141,8 +141,8 @@ static struct kernel_figure figure_of(const struct product *p, const struct limi
     return f;
 }
 
-enum mr_status kernel_bench(const struct kernels *k, const struct limits *limits, kernel_figure_fn *each, void *context,
-                            const atomic_bool *stop, struct mr_error *err)
+enum mr_status kernel_bench(const struct kernels *k, const char *filter, const struct limits *limits, kernel_figure_fn *each,
+                            void *context, const atomic_bool *stop, struct mr_error *err)
 {
     const size_t cache = COLD_CACHES * limits->cache[CPU_CACHE_LEVELS - 1].bytes;
     const size_t cold_bytes = cache > cold_bytes_min ? cache : cold_bytes_min;
@@ -155,7 +155,7 @@ enum mr_status kernel_bench(const struct kernels *k, const struct limits *limits
         p.n_in = s[0];
         p.n_out = s[1];
         p.n_row = row_count[i % N_ROW_COUNTS];
-        if (p.m->name == NULL || q == NULL || p.n_in % q->block != 0)
+        if (p.m->name == NULL || q == NULL || p.n_in % q->block != 0 || strstr(p.m->name, filter) == NULL)
             continue;
         double seconds;
         enum mr_status status = product_init(&p, k, q, cold_bytes, err);

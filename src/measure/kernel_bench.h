@@ -15,11 +15,12 @@ struct kernel_figure {
     double mbu;  /* gb_s over the read rate */
 };
 
-/* Time every product of the table for typical shapes, with one row, 8 and 128. The weights of products with few rows are
- * spread over more memory than the caches hold, as a model's are. Panels are shared out to n_threads as they stand. */
+/* Time every product of the table whose name contains `filter`, for typical shapes, with one row, 8 and 128. The weights of
+ * products with few rows are spread over more memory than the caches hold, as a model's are. Panels are shared out to n_threads
+ * as they stand. */
 typedef void kernel_figure_fn(void *context, const struct kernel_figure *figure);
-enum mr_status kernel_bench(const struct kernels *k, const struct limits *limits, kernel_figure_fn *each, void *context,
-                            const atomic_bool *stop, struct mr_error *err);
+enum mr_status kernel_bench(const struct kernels *k, const char *filter, const struct limits *limits, kernel_figure_fn *each,
+                            void *context, const atomic_bool *stop, struct mr_error *err);
 
 /* The peak that a product with these activations is measured against. */
 enum peak_type kernel_peak_type(enum activation activation, enum quant_type type);

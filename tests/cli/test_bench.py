@@ -234,6 +234,16 @@ def test_interrupt_ends_a_run_without_a_report(model):
     assert (code, out) == (130, "") and "interrupted" in err
 
 
+def test_kernels_are_timed_alone_without_a_model():
+    r = bench("--kernel", "q4_0", "--json")
+    assert r.returncode == 0, r.stderr
+    report = json.loads(r.stdout)
+    keys = {"n_in": COUNT, "n_out": COUNT, "n_row": COUNT, "seconds": RATE, "gops": RATE, "gb_s": RATE, "mfu": RATE, "mbu": RATE}
+    jsonschema.validate(report["kernels"], {"type": "array", "minItems": 9, "items": record(keys)})
+    assert all(k["kernel"].startswith("q4_0_") for k in report["kernels"])
+    assert report["results"] == [] and report["model"] is None
+
+
 def test_interrupt_ends_the_kernels_too():
     code, out, err = interrupted("--kernels")
     assert (code, out) == (130, "") and "interrupted" in err

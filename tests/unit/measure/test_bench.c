@@ -261,10 +261,13 @@ static void kernels_are_timed_one_by_one(void **state)
     k->quantize_q8 = all->quantize_q8;
     k->matmul[QUANT_Q8_0][ACTIVATION_Q8] = all->matmul[QUANT_Q8_0][ACTIVATION_Q8];
     struct kernel_figure last = {.n_row = 0};
-    assert_int_equal(kernel_bench(k, &l, keep_figure, &last, NULL, NULL), MR_OK);
+    assert_int_equal(kernel_bench(k, "q8_0", &l, keep_figure, &last, NULL, NULL), MR_OK);
     assert_string_equal(last.kernel, k->matmul[QUANT_Q8_0][ACTIVATION_Q8].name);
+    last.n_row = 0;
+    assert_int_equal(kernel_bench(k, "no such kernel", &l, keep_figure, &last, NULL, NULL), MR_OK);
+    assert_int_equal(last.n_row, 0);
     const atomic_bool stop = true;
-    assert_int_equal(kernel_bench(k, &l, keep_figure, &last, &stop, NULL), MR_CANCELLED);
+    assert_int_equal(kernel_bench(k, "q8_0", &l, keep_figure, &last, &stop, NULL), MR_CANCELLED);
     free(k);
     free(all);
 }
