@@ -21,6 +21,8 @@ struct tokenizer {
 
 static const struct model_kind *const kinds[] = {
     &model_byte_bpe,
+    &model_sentence_piece,
+    &model_merge_bpe,
 };
 
 enum {

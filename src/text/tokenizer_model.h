@@ -30,7 +30,9 @@ struct model_kind {
     bool (*encode)(const void *model, void *scratch, const struct text_segment *segment, struct token_list *list);
 };
 
-extern const struct model_kind model_byte_bpe; /* gpt2 */
+extern const struct model_kind model_byte_bpe;       /* gpt2 */
+extern const struct model_kind model_sentence_piece; /* llama */
+extern const struct model_kind model_merge_bpe;      /* gemma4 */
 
 /* Append one id. false: no memory. */
 bool token_list_add(struct token_list *list, int32_t id);
