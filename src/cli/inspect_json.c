@@ -50,7 +50,7 @@ static json_t *metadata(const struct gguf *g)
         struct string_buffer key;
         string_buffer_init(&key);
         inspect_clean(&key, v->key, false);
-        failed = key.failed || json_object_set_new(object, key.s, value(v)) != 0;
+        failed = key.failed || json_object_setn_new(object, key.s, key.n, value(v)) != 0;
         string_buffer_release(&key);
     }
     if (!failed)

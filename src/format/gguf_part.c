@@ -74,7 +74,7 @@ static enum mr_status load_header(struct gguf_part *part, struct gguf_header *h,
 static enum mr_status open_file(struct gguf_part *part, const char *path, struct mr_error *err)
 {
     struct stat st;
-    part->fd = open(path, O_RDONLY | O_CLOEXEC);
+    part->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe without a writer must not hold us */
     if (part->fd < 0)
         return mr_fail(err, errno == ENOENT ? MR_NOT_FOUND : MR_IO, "%s", errno == ENOENT ? "no such file" : strerror(errno));
     if (fstat(part->fd, &st) != 0)

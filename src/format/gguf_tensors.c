@@ -9,9 +9,10 @@
 static const char *foreign_type(uint32_t type)
 {
     static const char *const name[] = {
-        [4] = "q4_2",   [5] = "q4_3",   [9] = "q8_1",   [15] = "q8_k",   [16] = "iq2_xxs", [17] = "iq2_xs", [18] = "iq3_xxs",
-        [19] = "iq1_s", [21] = "iq3_s", [22] = "iq2_s", [23] = "iq4_xs", [24] = "i8",      [25] = "i16",    [26] = "i32",
-        [27] = "i64",   [28] = "f64",   [29] = "iq1_m", [34] = "tq1_0",  [35] = "tq2_0",   [39] = "mxfp4",  [40] = "nvfp4",
+        [4] = "q4_2",     [5] = "q4_3",   [9] = "q8_1",   [15] = "q8_k",  [16] = "iq2_xxs", [17] = "iq2_xs",
+        [18] = "iq3_xxs", [19] = "iq1_s", [21] = "iq3_s", [22] = "iq2_s", [23] = "iq4_xs",  [24] = "i8",
+        [25] = "i16",     [26] = "i32",   [27] = "i64",   [28] = "f64",   [29] = "iq1_m",   [34] = "tq1_0",
+        [35] = "tq2_0",   [39] = "mxfp4", [40] = "nvfp4", [41] = "q1_0",
     };
     return type < sizeof name / sizeof *name ? name[type] : NULL;
 }

@@ -1,4 +1,5 @@
 """A damaged or foreign model file ends in one line that names the file and the reason: no signal, no memory, no hang."""
+import json
 import os
 import shutil
 import struct
@@ -98,6 +99,11 @@ def test_a_missing_file_and_a_folder(tmp_path):
     assert "a directory" in refused(tmp_path)
 
 
+def test_a_pipe_that_nobody_writes_to(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    assert "not a regular file" in refused(tmp_path / "pipe")
+
+
 @pytest.mark.skipif(not SMOLLM2.exists(), reason="no SmolLM2 in models/: make model")
 def test_a_real_model_cut_short(tmp_path):
     path = tmp_path / "cut.gguf"
@@ -114,6 +120,12 @@ def test_every_cut_of_a_small_model(tmp_path):
     for n in range(0, len(whole), 1 + len(whole) // 40):
         (tmp_path / "cut.gguf").write_bytes(whole[:n])
         refused(tmp_path / "cut.gguf")
+
+
+def test_a_key_with_a_zero_byte_is_shown_whole(tmp_path):
+    (tmp_path / "m.gguf").write_bytes(header(3, 0, 1) + text("a\0b") + struct.pack("<IB", 0, 7))
+    assert json.loads(run(MILLRACE, "inspect", "--json", tmp_path / "m.gguf").stdout)["metadata"] == {"a\0b": 7}
+    assert "a\\x00b" in run(MILLRACE, "inspect", tmp_path / "m.gguf").stdout
 
 
 def test_a_hostile_key_does_not_reach_the_terminal(tmp_path):
