@@ -14,6 +14,7 @@ enum {
 
 int command_bench(int argc, char **argv);
 int command_inspect(int argc, char **argv);
+int command_tokenize(int argc, char **argv);
 int command_version(int argc, char **argv);
 
 #endif

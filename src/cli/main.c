@@ -8,6 +8,7 @@
 static const struct command commands[] = {
     {"bench", "measure speed as a share of what the machine can do", command_bench},
     {"inspect", "show what is in a model file", command_inspect},
+    {"tokenize", "show a text as the model's tokens, or tokens as text", command_tokenize},
     {"version", "print the version", command_version},
 };
 
