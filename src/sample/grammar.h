@@ -1,0 +1,75 @@
+/* grammar.h: a pushdown automaton over bytes.
+ * Every rule is a deterministic automaton whose edges read a byte or call a rule; a call pushes the node to come back to.
+ * Characters cut in half are nodes like any other. Every node can reach the end of its rule.
+ * Immutable after it was made: any number of threads may read it. */
+#ifndef SAMPLE_GRAMMAR_H
+#define SAMPLE_GRAMMAR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/status.h"
+
+#define NODE_NONE UINT32_MAX
+
+enum {
+    GRAMMAR_NODE_MAX = 1 << 18,
+    GRAMMAR_TABLE_MAX = 1 << 24, /* entries of the table of byte edges */
+    GRAMMAR_STACK_MAX = 512,     /* frames: calls inside calls */
+    GRAMMAR_CHAIN_MAX = 128      /* rules that begin with a call of the next */
+};
+
+struct byte_set {
+    uint64_t word[4];
+};
+
+static inline bool byte_set_has(const struct byte_set *s, unsigned byte) { return s->word[byte >> 6] >> (byte & 63) & 1; }
+
+static inline void byte_set_add(struct byte_set *s, unsigned byte) { s->word[byte >> 6] |= (uint64_t)1 << (byte & 63); }
+
+struct grammar_call {
+    uint32_t rule;
+    uint32_t to; /* the node after the call */
+};
+
+struct grammar_node {
+    uint32_t call, n_call; /* call[call] to call[call + n_call - 1] */
+    uint32_t rule;         /* that it belongs to */
+    uint32_t min, max;     /* of a counted node: how often its call is taken */
+    uint16_t need;         /* frames needed on top of this one to come to the end of the rule */
+    uint16_t need_more;    /* of a counted node while its count is below min */
+    bool final;            /* the rule may end here */
+    bool last;             /* final, and nothing leads on */
+    bool counted;          /* one call, back to itself; the frame counts */
+    bool text;             /* reads any ordinary character (token_trie.h) and is then where it was */
+};
+
+struct grammar_rule {
+    uint32_t start;         /* node */
+    bool is_character;      /* accepts any ordinary character, and one character only */
+    struct byte_set first;  /* bytes that a text of the rule can begin with */
+    struct byte_set follow; /* bytes that can stand behind one; too many rather than too few */
+};
+
+struct grammar {
+    uint32_t n_node, n_rule, n_class;
+    struct grammar_node *node;
+    struct grammar_call *call;
+    struct grammar_rule *rule;
+    uint32_t *next;           /* [n_node][n_class]: the node that a byte of the class leads to, or NODE_NONE */
+    unsigned char class[256]; /* of each byte: bytes that no node tells apart share one */
+    uint32_t root;            /* rule */
+};
+
+void grammar_free(struct grammar *g); /* takes NULL */
+
+static inline uint32_t grammar_next(const struct grammar *g, uint32_t node, unsigned byte)
+{
+    return g->next[(size_t)node * g->n_class + g->class[byte]];
+}
+
+/* Bytes that can be read at the node inside its rule. */
+struct byte_set grammar_node_first(const struct grammar *g, uint32_t node);
+
+#endif
