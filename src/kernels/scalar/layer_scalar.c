@@ -1,16 +1,14 @@
 /* layer_scalar.c: norm, gated products, rope and cache writes: the reference. */
-#include <math.h>
-
 #include "base/float_math.h"
 #include "base/fp16.h"
 #include "kernels/scalar/scalar.h"
 
 static void rms_norm_scalar(float *out, const float *x, const float *w, float eps, int n)
 {
-    float sum = 0;
+    float lanes[RMS_NORM_LANES] = {0};
     for (int i = 0; i < n; i++)
-        sum += x[i] * x[i];
-    const float scale = 1.0f / sqrtf(sum / (float)n + eps);
+        lanes[i % RMS_NORM_LANES] += x[i] * x[i];
+    const float scale = rms_norm_scale(lanes, eps, n);
     for (int i = 0; i < n; i++)
         out[i] = x[i] * scale * w[i];
 }

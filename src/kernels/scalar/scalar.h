@@ -2,6 +2,8 @@
 #ifndef KERNELS_SCALAR_SCALAR_H
 #define KERNELS_SCALAR_SCALAR_H
 
+#include <math.h>
+
 #include "base/float_math.h"
 #include "kernels/pack/pack.h"
 
@@ -10,6 +12,20 @@ void matmul_f32_init_scalar(struct kernels *k);
 void quantize_q8_scalar(void *row, const float *x, int n);
 void layer_init_scalar(struct kernels *k); /* norm, rope, gated products, cache writes */
 void attention_init_scalar(struct kernels *k);
+
+enum {
+    RMS_NORM_LANES = 16
+};
+
+/* Squares are summed in 16 lanes, lane i % 16 in ascending order, and the lanes folded: 8 apart, 4, 2, 1. Returns
+ * 1 / sqrt(mean + eps); lanes is overwritten. */
+static inline float rms_norm_scale(float *lanes, float eps, int n)
+{
+    for (int apart = RMS_NORM_LANES / 2; apart > 0; apart /= 2)
+        for (int i = 0; i < apart; i++)
+            lanes[i] += lanes[i + apart];
+    return 1.0f / sqrtf(lanes[0] / (float)n + eps);
+}
 
 /* cap * tanh(x / cap) */
 static inline float soft_cap_value(float x, float cap)

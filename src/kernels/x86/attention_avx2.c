@@ -1,0 +1,241 @@
+/* attention_avx2.c: attention of one KV head with AVX2. A block of 16-bit keys and values is widened once for all queries.
+ * Scores: fma over d, ascending. Values: acc = fma(p[t], v[t], acc), t ascending. Four queries share what they load. */
+#include "kernels/attention.h"
+
+#if defined(__x86_64__)
+#include <math.h>
+
+#include "kernels/scalar/scalar.h"
+#include "kernels/x86/float_math_avx2.h"
+#include "kernels/x86/x86.h"
+
+enum {
+    T = ATTENTION_BLOCK,
+    TILE = 4 /* queries: 8 sums, 2 keys or values, 1 broadcast in 16 registers */
+};
+
+/* What the queries of a tile make of one block. */
+struct tile {
+    int n_query;
+    int begin[TILE], end[TILE]; /* visible tokens of the block */
+    float *acc[TILE];
+    _Alignas(32) float p[TILE][T];
+};
+
+/* scores of all 16 tokens, those that a query must not see included */
+SIMD_INLINE void tile_scores(struct tile *tile, const struct attention_job *job, int first, int n_query, const float *k)
+{
+    const float *q = job->q + (size_t)first * (size_t)job->head_dim;
+    __m256 sum[TILE][2];
+    for (int i = 0; i < n_query; i++)
+        sum[i][0] = sum[i][1] = _mm256_setzero_ps();
+    for (int d = 0; d < job->head_dim; d++) {
+        const __m256 k0 = _mm256_loadu_ps(k + d * T), k1 = _mm256_loadu_ps(k + d * T + SIMD_FLOATS);
+#pragma GCC unroll 4
+        for (int i = 0; i < n_query; i++) {
+            const __m256 x = _mm256_broadcast_ss(q + i * job->head_dim + d);
+            sum[i][0] = _mm256_fmadd_ps(x, k0, sum[i][0]);
+            sum[i][1] = _mm256_fmadd_ps(x, k1, sum[i][1]);
+        }
+    }
+    for (int i = 0; i < n_query; i++)
+        for (int h = 0; h < 2; h++) {
+            __m256 s = _mm256_mul_ps(sum[i][h], _mm256_set1_ps(job->scale));
+            if (job->cap > 0)
+                s = simd_soft_cap(s, _mm256_set1_ps(job->cap));
+            _mm256_store_ps(tile->p[i] + SIMD_FLOATS * h, s);
+        }
+}
+
+/* The reference's exp_below: 1 above the maximum, which a NaN score can leave behind. */
+SIMD_INLINE __m256 exp_below(__m256 x, __m256 top)
+{
+    const __m256 d = _mm256_sub_ps(x, top), above = _mm256_cmp_ps(d, _mm256_setzero_ps(), _CMP_GT_OQ);
+    return _mm256_blendv_ps(simd_exp(d), _mm256_set1_ps(1), above);
+}
+
+/* Lanes begin <= t < end of one half of a block. */
+SIMD_INLINE __m256 visible(int half, int begin, int end)
+{
+    const __m256i t = _mm256_add_epi32(_mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7), _mm256_set1_epi32(SIMD_FLOATS * half));
+    return _mm256_castsi256_ps(
+        _mm256_andnot_si256(_mm256_cmpgt_epi32(_mm256_set1_epi32(begin), t), _mm256_cmpgt_epi32(_mm256_set1_epi32(end), t)));
+}
+
+/* The lanes folded: 8 apart, 4, 2, 1. */
+SIMD_INLINE float fold_max(__m256 a, __m256 b)
+{
+    const __m256 m = _mm256_max_ps(a, b);
+    __m128 x = _mm_max_ps(_mm256_castps256_ps128(m), _mm256_extractf128_ps(m, 1));
+    x = _mm_max_ps(x, _mm_movehl_ps(x, x));
+    return _mm_cvtss_f32(_mm_max_ss(x, _mm_shuffle_ps(x, x, 1)));
+}
+
+SIMD_INLINE float fold_sum(__m256 a, __m256 b)
+{
+    const __m256 m = _mm256_add_ps(a, b);
+    __m128 x = _mm_add_ps(_mm256_castps256_ps128(m), _mm256_extractf128_ps(m, 1));
+    x = _mm_add_ps(x, _mm_movehl_ps(x, x));
+    return _mm_cvtss_f32(_mm_add_ss(x, _mm_shuffle_ps(x, x, 1)));
+}
+
+/* Scores of query `first + i` to weights; m, l and acc are brought to the new maximum. */
+SIMD_INLINE void softmax(struct tile *tile, const struct attention_job *job, int first, int i)
+{
+    const __m256 none = _mm256_set1_ps(-INFINITY);
+    float *m = &job->m[first + i], *l = &job->l[first + i], *acc = tile->acc[i];
+    const __m256 seen[2] = {visible(0, tile->begin[i], tile->end[i]), visible(1, tile->begin[i], tile->end[i])};
+    __m256 s[2];
+    for (int h = 0; h < 2; h++)
+        s[h] = _mm256_blendv_ps(none, _mm256_load_ps(tile->p[i] + SIMD_FLOATS * h), seen[h]);
+    const float highest = fold_max(s[0], s[1]), top = highest > *m ? highest : *m;
+    for (int h = 0; h < 2; h++) {
+        s[h] = _mm256_and_ps(exp_below(s[h], _mm256_set1_ps(top)), seen[h]);
+        _mm256_store_ps(tile->p[i] + SIMD_FLOATS * h, s[h]);
+    }
+    const __m256 shrink = exp_below(_mm256_set1_ps(*m), _mm256_set1_ps(top));
+    const float shrink_1 = _mm256_cvtss_f32(shrink);
+    *m = top;
+    *l = *l * shrink_1 + fold_sum(s[0], s[1]);
+    int d = 0;
+    for (; d + SIMD_FLOATS <= job->head_dim; d += SIMD_FLOATS)
+        _mm256_storeu_ps(acc + d, _mm256_mul_ps(_mm256_loadu_ps(acc + d), shrink));
+    for (; d < job->head_dim; d++)
+        acc[d] *= shrink_1;
+}
+
+/* acc[query][d .. d + 8 n_part) += p v over the tokens begin .. end */
+SIMD_INLINE void add_values(const struct tile *tile, int first, int n_query, int n_part, const float *v, int d, int head_dim)
+{
+    __m256 sum[TILE][2];
+    for (int i = 0; i < n_query; i++)
+        for (int h = 0; h < n_part; h++)
+            sum[i][h] = _mm256_loadu_ps(tile->acc[first + i] + d + SIMD_FLOATS * h);
+    for (int t = tile->begin[first]; t < tile->end[first]; t++) {
+        const float *at = v + t * head_dim + d;
+        __m256 value[2];
+        for (int h = 0; h < n_part; h++)
+            value[h] = _mm256_loadu_ps(at + SIMD_FLOATS * h);
+#pragma GCC unroll 4
+        for (int i = 0; i < n_query; i++) {
+            const __m256 p = _mm256_broadcast_ss(&tile->p[first + i][t]);
+            for (int h = 0; h < n_part; h++)
+                sum[i][h] = _mm256_fmadd_ps(p, value[h], sum[i][h]);
+        }
+    }
+    for (int i = 0; i < n_query; i++)
+        for (int h = 0; h < n_part; h++)
+            _mm256_storeu_ps(tile->acc[first + i] + d + SIMD_FLOATS * h, sum[i][h]);
+}
+
+SIMD_INLINE void add_all_values(const struct tile *tile, int first, int n_query, const float *v, int head_dim)
+{
+    int d = 0;
+    for (; d + 2 * SIMD_FLOATS <= head_dim; d += 2 * SIMD_FLOATS)
+        add_values(tile, first, n_query, 2, v, d, head_dim);
+    if (d + SIMD_FLOATS <= head_dim) {
+        add_values(tile, first, n_query, 1, v, d, head_dim);
+        d += SIMD_FLOATS;
+    }
+    for (; d < head_dim; d++)
+        for (int i = first; i < first + n_query; i++)
+            for (int t = tile->begin[i]; t < tile->end[i]; t++)
+                tile->acc[i][d] += tile->p[i][t] * v[t * head_dim + d];
+}
+
+/* Queries first .. first + n_query, all of which see something of block b. */
+SIMD_INLINE void add_tile(struct tile *tile, const struct attention_job *job, int first, int n_query, const float *k,
+                          const float *v)
+{
+    bool alike = true; /* the same tokens visible to all */
+    tile_scores(tile, job, first, n_query, k);
+    for (int i = 0; i < n_query; i++) {
+        tile->acc[i] = job->acc + (size_t)(first + i) * (size_t)job->head_dim;
+        softmax(tile, job, first, i);
+        alike = alike && tile->begin[i] == tile->begin[0] && tile->end[i] == tile->end[0];
+    }
+    if (alike)
+        add_all_values(tile, 0, n_query, v, job->head_dim);
+    else
+        for (int i = 0; i < n_query; i++)
+            add_all_values(tile, i, 1, v, job->head_dim);
+}
+
+/* Block b for all queries, in tiles of neighbours that see something of it. */
+static void add_block(const struct attention_job *job, int b, const float *k, const float *v)
+{
+    struct tile tile;
+    int first = 0, n = 0;
+    for (int i = 0; i <= job->n_query; i++) {
+        bool sees = false;
+        if (i < job->n_query) {
+            tile.begin[n] = job->begin[i] > b * T ? job->begin[i] - b * T : 0;
+            tile.end[n] = job->end[i] < (b + 1) * T ? job->end[i] - b * T : T;
+            sees = tile.begin[n] < tile.end[n];
+        }
+        first = n == 0 ? i : first;
+        n += sees;
+        if (n == TILE || (n > 0 && !sees)) {
+            switch (n) {
+            case 1:
+                add_tile(&tile, job, first, 1, k, v);
+                break;
+            case 2:
+                add_tile(&tile, job, first, 2, k, v);
+                break;
+            case 3:
+                add_tile(&tile, job, first, 3, k, v);
+                break;
+            default:
+                add_tile(&tile, job, first, TILE, k, v);
+            }
+            n = 0;
+        }
+    }
+}
+
+static void start(const struct attention_job *job)
+{
+    for (int i = 0; i < job->n_query; i++) {
+        job->m[i] = -INFINITY;
+        job->l[i] = 0;
+    }
+    memset(job->acc, 0, (size_t)job->n_query * (size_t)job->head_dim * sizeof *job->acc);
+}
+
+static void attention_f32_avx2(const struct attention_job *job)
+{
+    start(job);
+    for (int b = job->first_block; b < job->last_block; b++) {
+        const float *k = (const float *)(job->base + job->block[b] * job->stride);
+        add_block(job, b, k, k + T * job->head_dim);
+    }
+}
+
+typedef __m256 widen_fn(const void *p);
+
+SIMD_INLINE __m256 widen_f16(const void *p) { return simd_load_f16(p); }
+SIMD_INLINE __m256 widen_bf16(const void *p) { return simd_load_bf16(p); }
+
+SIMD_INLINE void attention_16(widen_fn *widen, const struct attention_job *job)
+{
+    const int n = T * job->head_dim;
+    start(job);
+    for (int b = job->first_block; b < job->last_block; b++) {
+        const uint16_t *block = (const uint16_t *)(job->base + job->block[b] * job->stride);
+        for (int i = 0; i < 2 * n; i += SIMD_FLOATS)
+            _mm256_storeu_ps(job->scratch + i, widen(block + i));
+        add_block(job, b, job->scratch, job->scratch + n);
+    }
+}
+
+static void attention_f16_avx2(const struct attention_job *job) { attention_16(widen_f16, job); }
+static void attention_bf16_avx2(const struct attention_job *job) { attention_16(widen_bf16, job); }
+
+void attention_init_avx2(struct kernels *k)
+{
+    k->attention[KV_F32] = attention_f32_avx2;
+    k->attention[KV_F16] = attention_f16_avx2;
+    k->attention[KV_BF16] = attention_bf16_avx2;
+}
+#endif
