@@ -32,8 +32,11 @@ void rendered_release(struct rendered *r);
 
 /* Render with the given variables: an object that holds messages and may hold tools, documents,
  * add_generation_prompt, bos_token, eos_token and what else the caller passes. now: seconds since the epoch, local time,
- * for strftime_now. The strings inside `messages`, `tools` and `documents` count as the caller's, all else as the
- * template's. BAD_INPUT: the template raised an exception or failed; the message holds its own text. */
+ * for strftime_now. Every string in the variables counts as the caller's, but for two kinds that no caller words: the
+ * special tokens (variables named ..._token) and a message's role where it is one of the API's (system, user, assistant,
+ * tool ...), since templates build control tokens of it. What is made of both keeps the origin of each byte; tojson and
+ * printed lists and dicts are the caller's as a whole as soon as one string in them is.
+ * BAD_INPUT: the template raised an exception (the message is its own text) or failed (line and reason). */
 enum mr_status chat_template_render(const struct chat_template *t, const json_t *variables, int64_t now, struct rendered *out,
                                     struct mr_error *err);
 
