@@ -81,26 +81,26 @@ static int64_t slice_bound(struct value v, int64_t n, int64_t step, int64_t othe
     return step > 0 ? clamp(i, 0, n) : clamp(i, -1, n - 1);
 }
 
-/* false: an index of a type that Python refuses, which makes the element undefined. */
-static bool get_span(struct jinja *j, const struct list *slice, int64_t n, struct span *span)
+static struct span get_span(struct jinja *j, const struct list *slice, int64_t n)
 {
+    struct span s;
     for (size_t i = 0; i < 3; i++) {
-        if (slice->item[i].type == VALUE_UNDEFINED || (!value_is_integral(slice->item[i]) && slice->item[i].type != VALUE_NONE))
-            return false;
+        if (!value_is_integral(slice->item[i]) && slice->item[i].type != VALUE_NONE)
+            jinja_fail(j, "a slice needs integers, not a %s", value_type_name(slice->item[i]));
     }
     const int64_t step = slice->item[2].type == VALUE_NONE ? 1 : value_integer(slice->item[2]);
     if (step == 0)
         jinja_fail(j, "the step of a slice cannot be 0");
     const int64_t start = slice_bound(slice->item[0], n, step, step > 0 ? 0 : n - 1);
     const int64_t stop = slice_bound(slice->item[1], n, step, step > 0 ? n : -1);
-    span->start = start;
-    span->step = step;
-    span->n = 0;
+    s.start = start;
+    s.step = step;
+    s.n = 0;
     if (step > 0 && stop > start)
-        span->n = (stop - start - 1) / step + 1;
+        s.n = (stop - start - 1) / step + 1;
     if (step < 0 && stop < start)
-        span->n = step < -n ? 1 : (start - stop - 1) / -step + 1;
-    return true;
+        s.n = step < -n ? 1 : (start - stop - 1) / -step + 1;
+    return s;
 }
 
 static struct value slice_list(struct jinja *j, struct value v, struct span span)
@@ -139,11 +139,9 @@ static struct value slice_range(struct jinja *j, const struct range *r, struct s
 
 static struct value get_slice(struct jinja *j, struct value v, const struct list *slice)
 {
-    struct span span;
     if (v.type != VALUE_TEXT && v.type != VALUE_LIST && v.type != VALUE_TUPLE && v.type != VALUE_RANGE)
-        return NO_VALUE;
-    if (!get_span(j, slice, value_length(j, v), &span))
-        return NO_VALUE;
+        jinja_fail(j, "a %s cannot be sliced", value_type_name(v));
+    const struct span span = get_span(j, slice, value_length(j, v));
     if (v.type == VALUE_RANGE)
         return slice_range(j, v.range, span);
     return v.type == VALUE_TEXT ? slice_text(j, v.text, span) : slice_list(j, v, span);
@@ -184,5 +182,5 @@ struct value jinja_element(struct jinja *j, struct value v, struct value index)
         found = get_attribute(j, v, index.text);
     if (found.type != VALUE_MISSING)
         return found;
-    return value_undefined(UNDEFINED_ATTRIBUTE, index.type == VALUE_SLICE ? text_literal(j, "slice") : value_str(j, index));
+    return value_undefined(UNDEFINED_ATTRIBUTE, value_str(j, index));
 }

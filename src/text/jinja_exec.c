@@ -88,7 +88,8 @@ static enum flow exec_node(struct jinja *j, const struct node *n, struct scope *
         text_add_text(j, j->out, n->value.text);
         return FLOW_ON;
     case NODE_PRINT:
-        text_add_text(j, j->out, value_str(j, jinja_eval(j, n->a, s)));
+        for (size_t i = 0; i < n->list.n; i++)
+            text_add_text(j, j->out, value_str(j, jinja_eval(j, n->list.item[i], s)));
         return FLOW_ON;
     case NODE_IF:
         return exec_if(j, n, s);

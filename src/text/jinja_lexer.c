@@ -116,10 +116,10 @@ static char sign_at(const struct lexer *l, size_t at)
 
 static void lex_comment(struct lexer *l)
 {
-    size_t at = l->at + 2, next = 0;
+    size_t at = l->at + 2, next = at;
     while (at < l->n && !tag_end(l, at, "#}", &next))
         at++;
-    if (at >= l->n)
+    if (at >= l->n && l->at + 2 < l->n) /* jinja2 lets the very end of the template pass */
         jinja_fail(l->j, "a comment has no end");
     advance(l, next);
 }
@@ -151,7 +151,8 @@ static void lex_raw(struct lexer *l, size_t begin)
         advance(l, next);
         return;
     }
-    jinja_fail(l->j, "a raw block has no end");
+    if (begin < l->n)
+        jinja_fail(l->j, "a raw block has no end");
 }
 
 static uint32_t hex_digits(struct lexer *l, size_t at, int n)

@@ -61,9 +61,7 @@ static void split_words(struct jinja *j, const struct text *t, int64_t limit, st
         if (at == t->n)
             return;
         if (limit >= 0 && (int64_t)out->n >= limit) {
-            const struct text *rest = text_slice(j, t, at, t->n);
-            text_strip(j, rest, NULL, false, true, &(size_t){0}, &end);
-            list_add(j, out, part(j, rest, 0, end));
+            list_add(j, out, part(j, t, at, t->n));
             return;
         }
         for (end = at; end < t->n && !unicode_is_space(text_code(t, end, &n)); end += n)

@@ -278,10 +278,21 @@ static struct node *parse_with(struct parser *p)
     return parser_done(p, n);
 }
 
+static struct node *parse_output(struct parser *p)
+{
+    struct node *n = parser_node(p, NODE_PRINT);
+    parser_append(p, &n->list, parse_tuple(p, true));
+    return parser_done(p, n);
+}
+
 static struct node *parse_print(struct parser *p)
 {
     struct node *n = parser_node(p, NODE_PRINT);
-    n->a = parse_tuple(p, true);
+    while (p->at->kind != TOKEN_BLOCK_END) {
+        if (n->list.n > 0)
+            parser_expect_operator(p, ',');
+        parser_append(p, &n->list, parse_expression(p));
+    }
     return parser_done(p, n);
 }
 
@@ -361,7 +372,7 @@ static void parse_body(struct parser *p, struct node_list *body, const char *con
             parser_append(p, body, parse_data(p));
         } else if (p->at->kind == TOKEN_PRINT_BEGIN) {
             p->at++;
-            parser_append(p, body, parse_print(p));
+            parser_append(p, body, parse_output(p));
             parser_expect(p, TOKEN_PRINT_END, "'}}'");
         } else {
             parser_expect(p, TOKEN_BLOCK_BEGIN, "'{%'");

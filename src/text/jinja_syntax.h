@@ -30,7 +30,7 @@ enum node_kind {
     NODE_ARGUMENT,  /* a; name: a keyword; op: '*' or 'x' (for **) or 0 */
     /* Statements. */
     NODE_DATA,  /* value */
-    NODE_PRINT, /* a */
+    NODE_PRINT, /* list */
     NODE_IF,    /* list of NODE_CASE: a (NULL: else), list */
     NODE_CASE,
     NODE_FOR,          /* a: target, b: iterable, c: condition, list: body, other: else; frames of body, else, condition */
