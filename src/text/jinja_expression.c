@@ -303,7 +303,9 @@ static struct node *parse_element(struct parser *p, struct node *a)
         struct node *tuple = parser_node(p, NODE_TUPLE);
         parser_append(p, &tuple->list, index);
         while (parser_skip_operator(p, ','))
-            parser_append(p, &tuple->list, parse_index(p));
+            parser_append(p, &tuple->list, parse_expression(p));
+        if (tuple->list.item[0]->kind == NODE_SLICE)
+            parser_fail_unexpected(p, "one slice");
         index = parser_done(p, tuple);
     }
     parser_expect_operator(p, ']');

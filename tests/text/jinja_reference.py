@@ -1,4 +1,5 @@
 """jinja2 set up as transformers sets it up for chat templates, and our own renderer beside it."""
+import functools
 import json
 import os
 import subprocess
@@ -73,22 +74,28 @@ def environment():
 ENVIRONMENT = environment()
 
 
+@functools.lru_cache(maxsize=4)
+def compiled(template):
+    return ENVIRONMENT.from_string(template)
+
+
 def reference(template, variables):
     """The text, or None where the reference fails."""
     try:
-        return ENVIRONMENT.from_string(template).render(**variables)
-    except RecursionError:
-        return None
+        return compiled(template).render(**variables)
     except Exception:
         return None
 
 
-def render_all(jobs):
-    """One answer ({"text", "runs"} or {"error", "stage"}) for each (template, variables)."""
-    lines = "\n".join(json.dumps({"template": t, "variables": v, "now": NOW}) for t, v in jobs)
+def answer_lines(lines):
     r = subprocess.run([BUILD / "tests/render_templates"], input=lines.encode(), capture_output=True, timeout=600)
     assert r.returncode == 0, r.stderr.decode()[-4000:]
-    answers = [json.loads(line) for line in r.stdout.splitlines()]
+    return [json.loads(line) for line in r.stdout.splitlines()]
+
+
+def render_all(jobs):
+    """One answer ({"text", "runs"} or {"error", "stage"}) for each (template, variables)."""
+    answers = answer_lines("\n".join(json.dumps({"template": t, "variables": v, "now": NOW}) for t, v in jobs))
     assert len(answers) == len(jobs)
     return answers
 
