@@ -83,7 +83,7 @@ static const struct text *json_indent(struct jinja *j, struct value v)
         return NULL;
     if (v.type == VALUE_TEXT)
         return v.text;
-    const int64_t n = argument_int(j, v, "tojson: indent", 0);
+    const int64_t n = jinja_argument_int(j, v, "tojson: indent", 0);
     struct text_buffer *b = text_begin(j);
     text_add_repeated(j, b, text_literal(j, " "), n > 0 ? (size_t)n : 0);
     return text_end(j, b);

@@ -13,9 +13,9 @@ static struct value global_range(struct jinja *j, const struct call *c)
 {
     struct range *r = jinja_alloc(j, sizeof *r);
     const bool one = c->arg[1].type == VALUE_MISSING;
-    r->start = one ? 0 : argument_int(j, c->arg[0], "range(): start", 0);
-    r->stop = argument_int(j, c->arg[one ? 0 : 1], "range(): stop", 0);
-    r->step = argument_int(j, c->arg[2], "range(): step", 1);
+    r->start = one ? 0 : jinja_argument_int(j, c->arg[0], "range(): start", 0);
+    r->stop = jinja_argument_int(j, c->arg[one ? 0 : 1], "range(): stop", 0);
+    r->step = jinja_argument_int(j, c->arg[2], "range(): step", 1);
     if (r->step == 0)
         jinja_fail(j, "range(): the step is 0");
     const uint64_t distance = r->step > 0 ? (uint64_t)r->stop - (uint64_t)r->start : (uint64_t)r->start - (uint64_t)r->stop;

@@ -204,7 +204,7 @@ const struct builtin *builtin_find(const struct builtin *table, const struct tex
     return NULL;
 }
 
-int64_t argument_int(struct jinja *j, struct value v, const char *what, int64_t otherwise)
+int64_t jinja_argument_int(struct jinja *j, struct value v, const char *what, int64_t otherwise)
 {
     if (v.type == VALUE_MISSING)
         return otherwise;

@@ -135,7 +135,7 @@ static struct value method_split(struct jinja *j, const struct call *c)
 {
     struct list *out = list_make(j, 0);
     const struct text *separator = separator_of(j, c);
-    const int64_t limit = argument_int(j, c->arg[1], "split(): maxsplit", -1);
+    const int64_t limit = jinja_argument_int(j, c->arg[1], "split(): maxsplit", -1);
     if (separator == NULL)
         split_words(j, c->self.text, limit, out);
     else
@@ -147,7 +147,7 @@ static struct value method_rsplit(struct jinja *j, const struct call *c)
 {
     struct list *out = list_make(j, 0);
     const struct text *separator = separator_of(j, c);
-    const int64_t limit = argument_int(j, c->arg[1], "rsplit(): maxsplit", -1);
+    const int64_t limit = jinja_argument_int(j, c->arg[1], "rsplit(): maxsplit", -1);
     if (separator == NULL)
         split_words_last(j, c->self.text, limit, out);
     else
@@ -215,8 +215,8 @@ static bool select_bytes(struct jinja *j, const struct text *t, struct value sta
     if ((start.type == VALUE_MISSING || start.type == VALUE_NONE) && (end.type == VALUE_MISSING || end.type == VALUE_NONE))
         return true;
     const int64_t n = (int64_t)text_length(j, t);
-    int64_t a = start.type == VALUE_NONE ? 0 : argument_int(j, start, "the start", 0);
-    int64_t b = end.type == VALUE_NONE ? n : argument_int(j, end, "the end", n);
+    int64_t a = start.type == VALUE_NONE ? 0 : jinja_argument_int(j, start, "the start", 0);
+    int64_t b = end.type == VALUE_NONE ? n : jinja_argument_int(j, end, "the end", n);
     a = a < -n ? 0 : a < 0 ? a + n : a;
     b = b < -n ? 0 : b < 0 ? b + n : b > n ? n : b;
     if (a > n || a > b)
@@ -345,7 +345,7 @@ static struct value method_replace(struct jinja *j, const struct call *c)
 {
     return value_text(text_replace(j, c->self.text, argument_text(j, c->arg[0], "replace(): the old text"),
                                    argument_text(j, c->arg[1], "replace(): the new text"),
-                                   argument_int(j, c->arg[2], "replace(): the count", -1)));
+                                   jinja_argument_int(j, c->arg[2], "replace(): the count", -1)));
 }
 
 const struct text *text_join(struct jinja *j, const struct text *separator, const struct list *items)
@@ -389,7 +389,7 @@ static struct value pad(struct jinja *j, const struct call *c, char align)
     fill = fill == NULL ? text_literal(j, " ") : fill;
     if (text_length(j, fill) != 1)
         jinja_fail(j, "the fill character must be one character");
-    return value_text(text_pad(j, c->self.text, argument_int(j, c->arg[0], "the width", 0), fill, align));
+    return value_text(text_pad(j, c->self.text, jinja_argument_int(j, c->arg[0], "the width", 0), fill, align));
 }
 
 static struct value method_center(struct jinja *j, const struct call *c) { return pad(j, c, 'c'); }
@@ -399,7 +399,7 @@ static struct value method_rjust(struct jinja *j, const struct call *c) { return
 static struct value method_zfill(struct jinja *j, const struct call *c)
 {
     const struct text *t = c->self.text, *zero = text_literal(j, "0");
-    const int64_t width = argument_int(j, c->arg[0], "zfill(): the width", 0);
+    const int64_t width = jinja_argument_int(j, c->arg[0], "zfill(): the width", 0);
     if (t->n == 0 || (t->s[0] != '+' && t->s[0] != '-'))
         return value_text(text_pad(j, t, width, zero, '>'));
     const struct text *number = text_pad(j, text_slice(j, t, 1, t->n), width - (width > 0), zero, '>');
@@ -408,7 +408,7 @@ static struct value method_zfill(struct jinja *j, const struct call *c)
 
 static struct value method_expandtabs(struct jinja *j, const struct call *c)
 {
-    const int64_t size = argument_int(j, c->arg[0], "expandtabs(): tabsize", 8);
+    const int64_t size = jinja_argument_int(j, c->arg[0], "expandtabs(): tabsize", 8);
     const struct text *t = c->self.text;
     struct text_buffer *b = text_begin(j);
     int64_t column = 0;
