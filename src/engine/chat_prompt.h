@@ -1,0 +1,22 @@
+/* chat_prompt.h: messages to the token ids of a prompt, by the model's chat template or another one.
+ * Threads: immutable after creation. */
+#ifndef ENGINE_CHAT_PROMPT_H
+#define ENGINE_CHAT_PROMPT_H
+
+#include "millrace.h"
+#include "text/chat_template.h"
+
+struct chat_prompt; /* a compiled template for one model */
+
+/* source: the template's text; NULL: the model's own. NOT_FOUND: the model has none. BAD_INPUT: what is wrong with the
+ * template, and where. */
+enum mr_status chat_prompt_create(struct chat_prompt **out, const struct mr_model *model, const char *source, size_t n,
+                                  struct mr_error *err);
+void chat_prompt_free(struct chat_prompt *p); /* takes NULL */
+
+/* Append the ids of the rendered messages (an array) to *ids; the template opens the answer. now: seconds since the
+ * epoch. What a caller wrote never becomes a control token. BAD_INPUT: the template's own message. */
+enum mr_status chat_prompt_render(const struct chat_prompt *p, const json_t *messages, int64_t now, struct token_list *ids,
+                                  struct mr_error *err);
+
+#endif

@@ -1,0 +1,156 @@
+/* engine_fixture.h: a small random model with a tokenizer of 256 tokens, one for each byte, for the tests of the engine. */
+#ifndef TESTS_UNIT_ENGINE_FIXTURE_H
+#define TESTS_UNIT_ENGINE_FIXTURE_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "base/cpu.h"
+#include "base/utf8.h"
+#include "engine/loaded_model.h"
+#include "format/gguf_write.h"
+#include "ops/cpu_device.h"
+
+enum {
+    N_VOCAB = 256,
+    END_TOKEN = 0 /* "<end>" instead of byte 0; every other id is its byte */
+};
+
+static inline void check(enum mr_status status, const struct mr_error *err)
+{
+    if (status != MR_OK)
+        fail_msg("%s: %s", mr_status_text(status), err->message);
+}
+
+/* The file of the tokenizer alone: byte-level BPE without merges. */
+static inline void write_vocabulary(const char *path)
+{
+    static char spelling[N_VOCAB][8];
+    struct gguf_string token[N_VOCAB];
+    int32_t type[N_VOCAB];
+    struct mr_error err = {{0}};
+    struct gguf_writer *w;
+    uint32_t next = 256;
+    for (int b = 0; b < N_VOCAB; b++) { /* the printable characters that GPT-2 gives the bytes */
+        const bool printable = (b >= 33 && b <= 126) || (b >= 161 && b <= 172) || b >= 174;
+        int n = utf8_encode(spelling[b], printable ? (uint32_t)b : next++);
+        if (b == END_TOKEN)
+            n = snprintf(spelling[b], sizeof spelling[b], "<end>");
+        token[b] = (struct gguf_string){spelling[b], (size_t)n};
+        type[b] = b == END_TOKEN ? 3 : 1;
+    }
+    check(gguf_writer_create(&w, path, &err), &err);
+    check(gguf_put_string(w, "tokenizer.ggml.model", (struct gguf_string){"gpt2", 4}, &err), &err);
+    check(gguf_put_string(w, "tokenizer.ggml.pre", (struct gguf_string){"gpt-2", 5}, &err), &err);
+    check(gguf_put_strings(w, "tokenizer.ggml.tokens", token, N_VOCAB, &err), &err);
+    check(gguf_put_array(w, "tokenizer.ggml.token_type", GGUF_I32, type, N_VOCAB, &err), &err);
+    check(gguf_put_strings(w, "tokenizer.ggml.merges", NULL, 0, &err), &err);
+    check(gguf_put_int(w, "tokenizer.ggml.eos_token_id", GGUF_U32, END_TOKEN, &err), &err);
+    check(gguf_begin_data(w, &err), &err);
+    check(gguf_writer_finish(w, &err), &err);
+    gguf_writer_free(w);
+}
+
+static inline struct mr_model *fixture_model(int n_thread)
+{
+    char path[] = "/tmp/millrace-vocabulary-XXXXXX";
+    struct mr_error err = {{0}};
+    struct gguf *weights;
+    unsigned features;
+    struct mr_model *m = calloc(1, sizeof *m);
+    close(mkstemp(path));
+    write_vocabulary(path);
+    check(gguf_open(&m->file, path, &err), &err);
+    unlink(path);
+    check(tokenizer_create(&m->tokenizer, m->file, &err), &err);
+    check(cpu_features(&features, getenv("MILLRACE_CPU"), &err), &err);
+    check(pool_create(&m->pool, n_thread, &err), &err);
+    check(cpu_device_create(&m->device, m->pool, features, &err), &err);
+    struct model_options options;
+    model_options_defaults(&options);
+    options.device = m->device;
+    check(gguf_open(&weights, TEST_SOURCE_DIR "/golden/data/tiny_llama3_q8_0.gguf", &err), &err);
+    check(model_open(&m->model, weights, &options, &err), &err);
+    gguf_close(weights);
+    m->end_token = malloc(sizeof *m->end_token);
+    m->end_token[0] = END_TOKEN;
+    m->n_end_tokens = 1;
+    assert_int_equal(model_info(m->model)->n_vocab, N_VOCAB);
+    return m;
+}
+
+static inline struct mr_engine *fixture_engine(struct mr_model *m, int max_running, int prompt_chunk, int n_ctx)
+{
+    struct mr_options options;
+    struct mr_error err = {{0}};
+    struct mr_engine *e;
+    mr_options_defaults(&options);
+    options.max_running = max_running;
+    options.prompt_chunk = prompt_chunk;
+    options.n_ctx = n_ctx;
+    check(mr_engine_create(&e, m, &options, &err), &err);
+    return e;
+}
+
+/* What became of one request. */
+struct outcome {
+    uint64_t id;
+    int32_t token[1024];
+    int n_token;
+    float logprob[1024];
+    char text[2048];
+    size_t n_text;
+    enum mr_finish finish;
+    struct mr_usage usage;
+    int order; /* 1 for the request that ended first */
+};
+
+/* Take all events; each must belong to one of the n outcomes. */
+static inline void take_events(struct mr_engine *e, struct outcome *o, int n)
+{
+    struct mr_event event;
+    static int n_ended;
+    while (mr_engine_next_event(e, &event)) {
+        int i = 0;
+        while (i < n && o[i].id != event.request)
+            i++;
+        assert_true(i < n);
+        assert_int_equal(o[i].finish, MR_FINISH_NONE); /* nothing comes after the end */
+        if (event.token >= 0) {
+            o[i].logprob[o[i].n_token] = event.logprob;
+            o[i].token[o[i].n_token++] = event.token;
+        }
+        memcpy(o[i].text + o[i].n_text, event.text, event.n_text);
+        o[i].n_text += event.n_text;
+        o[i].finish = event.finish;
+        o[i].usage = event.usage;
+        if (event.finish != MR_FINISH_NONE)
+            o[i].order = ++n_ended;
+    }
+}
+
+static inline void run_to_end(struct mr_engine *e, struct outcome *o, int n)
+{
+    for (int i = 0; !mr_engine_is_idle(e); i++) {
+        assert_true(i < 100000);
+        mr_engine_step(e);
+        take_events(e, o, n);
+    }
+}
+
+static inline uint64_t submit(struct mr_engine *e, const struct mr_request *r)
+{
+    uint64_t id;
+    struct mr_error err = {{0}};
+    check(mr_engine_submit(e, r, &id, &err), &err);
+    return id;
+}
+
+#endif
