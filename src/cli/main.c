@@ -1,5 +1,4 @@
 /* main.c: the program: picks the command. */
-#include <argp.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -9,6 +8,8 @@ static const struct command commands[] = {
     {"bench", "measure speed as a share of what the machine can do", command_bench},
     {"inspect", "show what is in a model file", command_inspect},
     {"tokenize", "show a text as the model's tokens, or tokens as text", command_tokenize},
+    {"run", "answer a prompt, or converse on the terminal", command_run},
+    {"perplexity", "measure how well a model predicts a text", command_perplexity},
     {"version", "print the version", command_version},
 };
 
@@ -27,7 +28,6 @@ static void print_commands(FILE *out)
 
 int main(int argc, char **argv)
 {
-    argp_err_exit_status = EXIT_USAGE_ERROR;
     if (argc < 2) {
         print_commands(stderr);
         return EXIT_USAGE_ERROR;

@@ -1,0 +1,287 @@
+/* run.c: `millrace run`: one answer, or a conversation on the terminal. */
+#include "cli/run.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cli/command.h"
+#include "cli/interrupt.h"
+#include "cli/read_input.h"
+#include "engine/loaded_model.h"
+#include "sample/sampler.h"
+
+static const struct argument run_argument[] = {
+    {.name = "prompt",
+     .letter = 'p',
+     .value = "TEXT",
+     .help = "Answer this once; without it a pipe is read, or a conversation begins",
+     .parse = argument_string,
+     .offset = offsetof(struct run_arguments, prompt)},
+    {.name = "file",
+     .letter = 'f',
+     .value = "FILE",
+     .help = "Read the prompt from a file",
+     .parse = argument_string,
+     .offset = offsetof(struct run_arguments, file)},
+    {.name = "system",
+     .value = "TEXT",
+     .help = "System message of the chat",
+     .parse = argument_string,
+     .offset = offsetof(struct run_arguments, system)},
+    {.name = "raw",
+     .help = "Continue the prompt as it stands, without a chat template",
+     .parse = argument_flag,
+     .offset = offsetof(struct run_arguments, raw)},
+    {.name = "json",
+     .help = "Print one JSON object instead of streaming the text",
+     .parse = argument_flag,
+     .offset = offsetof(struct run_arguments, json)},
+    {.name = "n-predict",
+     .letter = 'n',
+     .value = "N",
+     .help = "Tokens of the answer at most; -1: until the context is full (default: -1)",
+     .parse = argument_int,
+     .offset = offsetof(struct run_arguments, max_tokens),
+     .low = -1,
+     .high = INT_MAX},
+    {.name = "predict"},
+    {.name = "max-tokens"},
+    {.name = "ignore-eos",
+     .help = "Never choose a token that ends the answer",
+     .parse = argument_flag,
+     .offset = offsetof(struct run_arguments, ignore_eos)},
+    {.name = "stop",
+     .value = "TEXT",
+     .help = "End the answer before this text (may be repeated)",
+     .parse = argument_append,
+     .offset = offsetof(struct run_arguments, stop)},
+    {.name = "reverse-prompt", .letter = 'r'},
+    {.name = "special",
+     .help = "Show control tokens in the answer; with --raw they are also read in the prompt",
+     .parse = argument_flag,
+     .offset = offsetof(struct run_arguments, special)},
+    {.name = "verbose-prompt",
+     .help = "Show the prompt's tokens on stderr",
+     .parse = argument_flag,
+     .offset = offsetof(struct run_arguments, verbose_prompt)},
+    {.name = "no-stats",
+     .letter = 'q',
+     .help = "Do not print times at the end",
+     .parse = argument_flag,
+     .offset = offsetof(struct run_arguments, quiet)},
+    {.name = "quiet"},
+    {0}};
+
+int run_fail(const struct run *r, const struct mr_error *err)
+{
+    fprintf(stderr, "%s: %s\n", r->command, err->message);
+    return EXIT_FAILURE;
+}
+
+struct mr_request run_request(const struct run *r, const struct token_list *prompt)
+{
+    struct mr_request request;
+    mr_request_defaults(&request);
+    request.prompt = prompt->id;
+    request.n_prompt = prompt->n < INT32_MAX ? (int32_t)prompt->n : INT32_MAX;
+    request.max_tokens = r->options.max_tokens;
+    request.sampling = r->sampling.sampling;
+    request.bias = r->sampling.bias;
+    request.n_bias = r->sampling.n_bias;
+    request.stop = r->options.stop.s;
+    request.n_stop = r->options.stop.n;
+    request.ignore_eos = r->options.ignore_eos;
+    request.show_special = r->options.special;
+    return request;
+}
+
+void run_show_prompt(const struct run *r, const struct token_list *prompt)
+{
+    for (size_t i = 0; i < prompt->n; i++) {
+        const struct gguf_string piece = tokenizer_piece(r->model->tokenizer, prompt->id[i], true);
+        fprintf(stderr, "%6d '%.*s'\n", prompt->id[i], (int)piece.n, piece.s);
+    }
+}
+
+/* The text to answer: --prompt, --file, or what comes through a pipe. */
+static enum mr_status read_prompt(const struct run *r, struct string_buffer *text, struct mr_error *err)
+{
+    if (r->options.prompt != NULL)
+        string_buffer_puts(text, r->options.prompt);
+    else if (r->options.file != NULL)
+        MR_TRY(read_file(text, r->options.file, err));
+    else
+        MR_TRY(read_stream(text, stdin, "standard input", err));
+    if (text->n == 0 && r->options.prompt == NULL)
+        return mr_fail(err, MR_BAD_INPUT, "the prompt is empty");
+    return text->failed ? mr_fail(err, MR_NO_MEMORY, "no memory for the prompt") : MR_OK;
+}
+
+static enum mr_status chat_tokens(const struct run *r, const struct string_buffer *text, struct token_list *ids,
+                                  struct mr_error *err)
+{
+    json_t *messages = json_array();
+    if (r->options.system != NULL)
+        json_array_append_new(messages, json_pack("{s:s, s:s}", "role", "system", "content", r->options.system));
+    json_array_append_new(messages,
+                          json_pack("{s:s, s:s%}", "role", "user", "content", text->s != NULL ? text->s : "", text->n));
+    const size_t n_wanted = r->options.system != NULL ? 2 : 1;
+    enum mr_status status = MR_OK;
+    if (json_array_size(messages) != n_wanted)
+        status = mr_fail(err, MR_BAD_INPUT, "the prompt or the system message is not UTF-8");
+    else
+        status = chat_prompt_render(r->chat, messages, (int64_t)time(NULL), ids, err);
+    json_decref(messages);
+    return status;
+}
+
+static enum mr_status prompt_tokens(const struct run *r, struct token_list *ids, struct mr_error *err)
+{
+    struct string_buffer text;
+    string_buffer_init(&text);
+    enum mr_status status = read_prompt(r, &text, err);
+    if (status == MR_OK && r->chat != NULL)
+        status = chat_tokens(r, &text, ids, err);
+    else if (status == MR_OK)
+        status = tokenizer_encode(
+            r->model->tokenizer,
+            &(struct text_run){.s = text.s != NULL ? text.s : "", .n = text.n, .match_control = r->options.special}, 1,
+            ENCODE_ADD_BOS, ids, err);
+    string_buffer_release(&text);
+    return status;
+}
+
+static enum mr_status print_json(const struct run *r, const struct generation *g, struct mr_error *err)
+{
+    json_t *json = generation_json(g);
+    if (json == NULL || json_object_set_new(json, "seed", json_integer((json_int_t)r->sampling.sampling.seed)) != 0 ||
+        json_dumpf(json, stdout, JSON_REAL_PRECISION(9)) != 0) {
+        json_decref(json);
+        return mr_fail(err, MR_IO, "the answer could not be written");
+    }
+    json_decref(json);
+    putchar('\n');
+    return MR_OK;
+}
+
+static enum mr_status print_answer(const struct run *r, const struct generation *g, struct mr_error *err)
+{
+    if (r->options.json)
+        return print_json(r, g, err);
+    if (g->text.n > 0 && g->text.s[g->text.n - 1] != '\n')
+        putchar('\n');
+    if (!r->options.quiet)
+        generation_print_stats(g, stderr);
+    return MR_OK;
+}
+
+static int answer_once(struct run *r)
+{
+    struct mr_error err = {{0}};
+    struct token_list prompt = {0};
+    struct generation g;
+    generation_init(&g);
+    enum mr_status status = prompt_tokens(r, &prompt, &err);
+    if (status == MR_OK && r->options.verbose_prompt)
+        run_show_prompt(r, &prompt);
+    if (status == MR_OK) {
+        const struct mr_request request = run_request(r, &prompt);
+        status = generation_run(&g, r->engine, &request, r->options.json ? NULL : stdout, &err);
+    }
+    if (status == MR_OK)
+        status = print_answer(r, &g, &err);
+    const bool cancelled = g.finish == MR_FINISH_CANCELLED;
+    token_list_release(&prompt);
+    generation_release(&g);
+    if (status != MR_OK)
+        return run_fail(r, &err);
+    return cancelled ? EXIT_INTERRUPTED : EXIT_SUCCESS;
+}
+
+static enum mr_status open_run(struct run *r, struct mr_error *err)
+{
+    struct mr_options options;
+    load_options(&options, &r->model_options);
+    MR_TRY(load_model(&r->model, &r->model_options, &options, err));
+    if (!r->options.raw) {
+        const enum mr_status status = load_chat_prompt(&r->chat, r->model, &r->model_options, err);
+        if (status == MR_NOT_FOUND && r->model_options.chat_template == NULL)
+            return mr_fail(err, status,
+                           "%s has no chat template: choose one with --chat-template, or continue plain text with --raw",
+                           r->model_options.model);
+        MR_TRY(status);
+    }
+    return mr_engine_create(&r->engine, r->model, &options, err);
+}
+
+static void close_run(struct run *r)
+{
+    mr_engine_free(r->engine);
+    chat_prompt_free(r->chat);
+    mr_model_close(r->model);
+}
+
+/* Options that contradict each other. */
+static int check_arguments(const struct run *r, bool interactive)
+{
+    const struct run_arguments *o = &r->options;
+    if (o->prompt != NULL && o->file != NULL)
+        return arguments_fail(r->command, "--prompt and --file exclude each other");
+    if (o->raw && o->system != NULL)
+        return arguments_fail(r->command, "--system needs a chat template, which --raw leaves out");
+    if (o->raw && r->model_options.chat_template != NULL)
+        return arguments_fail(r->command, "--chat-template and --raw exclude each other");
+    if (interactive && o->json)
+        return arguments_fail(r->command, "--json needs a prompt: -p, --file or a pipe");
+    if (interactive && o->raw)
+        return arguments_fail(r->command, "--raw needs a prompt: -p, --file or a pipe");
+    return model_arguments_check(&r->model_options, r->command);
+}
+
+static int parse(struct run *r, int argc, char **argv)
+{
+    const struct argument_group groups[] = {
+        {"Model:", model_argument, &r->model_options},
+        {NULL, compute_argument, &r->model_options},
+        {NULL, template_argument, &r->model_options},
+        {"Prompt and answer:", run_argument, &r->options},
+        {"How tokens are chosen:", sampling_argument, &r->sampling},
+    };
+    const struct command_line line = {
+        .summary = "Answer a prompt, or converse on the terminal.",
+        .example = "  millrace run -m models/SmolLM2-135M-Instruct.Q4_1.gguf -p \"What is the capital of France?\" --temp 0\n"
+                   "  millrace run -m MODEL                     (a conversation; /help lists its commands)\n"
+                   "  cat notes.txt | millrace run -m MODEL --raw -n 64",
+        .group = groups,
+        .n_groups = sizeof groups / sizeof *groups};
+    return arguments_parse(argc, argv, &line);
+}
+
+int command_run(int argc, char **argv)
+{
+    struct run r = {.command = argv[0], .options = {.max_tokens = -1}};
+    sampling_arguments_defaults(&r.sampling);
+    int status = parse(&r, argc, argv);
+    if (status != ARGUMENTS_GO_ON)
+        return status;
+    sampling_arguments_finish(&r.sampling);
+    const bool interactive = r.options.prompt == NULL && r.options.file == NULL && isatty(STDIN_FILENO);
+    status = check_arguments(&r, interactive);
+    if (status != ARGUMENTS_GO_ON)
+        return status;
+    struct mr_error err = {{0}};
+    const struct sampling_arguments *s = &r.sampling;
+    if (open_run(&r, &err) != MR_OK) {
+        status = run_fail(&r, &err);
+    } else if (sampling_check(&s->sampling, s->bias, s->n_bias, model_info(r.model->model)->n_vocab, &err) != MR_OK) {
+        status = arguments_fail(r.command, "--logit-bias: %s", err.message); /* all else was checked before */
+    } else {
+        interrupt_install();
+        status = interactive ? chat_loop(&r) : answer_once(&r);
+    }
+    close_run(&r);
+    return status;
+}

@@ -1,0 +1,39 @@
+/* run.h: the parts of `millrace run`. */
+#ifndef CLI_RUN_H
+#define CLI_RUN_H
+
+#include "cli/generation.h"
+#include "cli/load.h"
+#include "cli/sampling_arguments.h"
+
+struct run_arguments {
+    const char *prompt, *file, *system;
+    bool raw, json, quiet, verbose_prompt, special, ignore_eos;
+    int max_tokens;
+    struct argument_list stop;
+};
+
+/* A model that is ready to answer, and how. */
+struct run {
+    const char *command;
+    struct run_arguments options;
+    struct model_arguments model_options;
+    struct sampling_arguments sampling;
+    struct mr_model *model;
+    struct mr_engine *engine;
+    struct chat_prompt *chat; /* NULL: --raw */
+};
+
+/* The request of these prompt tokens with the command line's parameters; borrows both. */
+struct mr_request run_request(const struct run *r, const struct token_list *prompt);
+
+/* Print each token of a prompt on stderr (--verbose-prompt). */
+void run_show_prompt(const struct run *r, const struct token_list *prompt);
+
+/* A line "command: message" on stderr; returns exit status 1. */
+int run_fail(const struct run *r, const struct mr_error *err);
+
+/* Converse on the terminal until the user leaves. Returns the exit status. */
+int chat_loop(struct run *r);
+
+#endif

@@ -1,0 +1,28 @@
+/* perplexity.h: how surprised a model is by a text: exp(-mean log p(token | the tokens before it)).
+ * The text is read in overlapping windows: each starts window - stride tokens before the first token that has not been
+ * scored, with the tokenizer's BOS in front where it adds one, and scores what it has not seen; so every token but the
+ * very first is scored once, and all but those of the first window with at least window - stride tokens before them. */
+#ifndef MEASURE_PERPLEXITY_H
+#define MEASURE_PERPLEXITY_H
+
+#include "millrace.h"
+
+struct perplexity_options {
+    int window; /* tokens, 3 or more */
+    int stride; /* 1 to window - 2 */
+    /* Called after each window with tokens scored and in all; false: stop. NULL: nobody listens. */
+    bool (*go_on)(void *context, int64_t done, int64_t total);
+    void *context;
+};
+
+struct perplexity {
+    double perplexity;
+    int64_t n_tokens; /* scored */
+};
+
+/* token[n]: the text without a BOS. BAD_INPUT: a window or stride out of range, or nothing to score. CANCELLED: go_on said
+ * so. BAD_FORMAT: the model's logits are not numbers. */
+enum mr_status perplexity_measure(struct perplexity *out, struct mr_model *model, const int32_t *token, int64_t n,
+                                  const struct perplexity_options *options, struct mr_error *err);
+
+#endif

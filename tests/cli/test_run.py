@@ -1,0 +1,260 @@
+"""`millrace run`: one answer, its text, its tokens, its end."""
+import json
+import os
+import signal
+import subprocess
+import time
+
+import jsonschema
+import pytest
+from program import GEMMA, MILLRACE, SMOLLM2, needs_gemma, needs_smollm2, run
+
+NUMBER = {"type": "number", "minimum": 0}
+COUNT = {"type": "integer", "minimum": 0}
+TIMINGS = {"prompt_n": COUNT, "prompt_ms": NUMBER, "prompt_per_second": NUMBER, "predicted_n": COUNT, "predicted_ms": NUMBER,
+           "predicted_per_second": NUMBER, "ttft_ms": NUMBER}
+ANSWER = {
+    "type": "object", "additionalProperties": False, "required": ["text", "tokens", "finish_reason", "timings"],
+    "properties": {
+        "text": {"type": "string"}, "tokens": {"type": "array", "items": COUNT}, "seed": COUNT,
+        "finish_reason": {"enum": ["stop", "length", "cancelled"]},
+        "timings": {"type": "object", "additionalProperties": False, "required": list(TIMINGS), "properties": TIMINGS}}}
+
+
+def ask(*args, model=SMOLLM2, **kwargs):
+    r = run("run", "-m", model, "--json", *args, **kwargs)
+    assert r.returncode == 0, r.stderr
+    answer = json.loads(r.stdout)
+    jsonschema.validate(answer, ANSWER)
+    assert answer["timings"]["predicted_n"] == len(answer["tokens"])
+    return answer
+
+
+@needs_smollm2
+def test_the_capital_of_france_is_paris():
+    a = ask("-p", "What is the capital of France?", "--temp", 0)
+    assert "Paris" in a["text"]
+    assert a["finish_reason"] == "stop"
+    assert a["tokens"][-1] == 2 and "<|im_end|>" not in a["text"]
+
+
+@needs_smollm2
+def test_the_streamed_text_is_that_of_json():
+    args = ["-p", "Name three colours.", "--temp", 0, "-n", 24]
+    a = ask(*args)
+    r = run("run", "-m", SMOLLM2, *args)
+    assert r.stdout == a["text"] + "\n"
+    assert "first token after" in r.stderr and "tokens/s" in r.stderr
+    assert run("run", "-m", SMOLLM2, *args, "--no-stats").stderr == ""
+
+
+@needs_smollm2
+def test_prompts_come_from_a_flag_a_file_or_a_pipe(tmp_path):
+    file = tmp_path / "prompt.txt"
+    file.write_text("Once upon a time")
+    want = ask("--raw", "--temp", 0, "-n", 8, "-p", "Once upon a time")["tokens"]
+    assert ask("--raw", "--temp", 0, "-n", 8, "--file", file)["tokens"] == want
+    assert ask("--raw", "--temp", 0, "-n", 8, input="Once upon a time")["tokens"] == want
+
+
+@needs_smollm2
+def test_an_empty_pipe_is_an_error():
+    r = run("run", "-m", SMOLLM2, input="")
+    assert r.returncode == 1 and r.stderr == "millrace run: the prompt is empty\n"
+
+
+@needs_smollm2
+@pytest.mark.parametrize("temperature", [0, 1])
+def test_chunks_and_threads_do_not_change_a_token(temperature):
+    args = ["-p", "Write a haiku about rivers, mills and stones. " * 8, "--temp", temperature, "--seed", 11, "-n", 24]
+    want = ask(*args)["tokens"]
+    for more in (["--prompt-chunk", 1], ["--prompt-chunk", 7], ["--prompt-chunk", 64], ["-t", 1], ["-t", 2]):
+        assert ask(*args, *more)["tokens"] == want, more
+
+
+@needs_smollm2
+def test_a_seed_repeats_and_another_one_differs():
+    args = ["-p", "Tell me a story.", "--temp", 1.2, "-n", 16]
+    first = ask(*args, "-s", 42)
+    assert ask(*args, "-s", 42)["tokens"] == first["tokens"]
+    assert ask(*args, "-s", 43)["tokens"] != first["tokens"]
+    free = ask(*args)
+    assert ask(*args)["tokens"] != free["tokens"]
+    assert ask(*args, "-s", free["seed"])["tokens"] == free["tokens"]
+
+
+@needs_smollm2
+def test_a_prompt_longer_than_the_context_gives_both_numbers():
+    for n, fits in ((62, True), (63, True), (64, False), (300, False)):
+        r = run("run", "-m", SMOLLM2, "--raw", "-p", "a" + " a" * (n - 1), "-c", 64, "--json", "--ignore-eos")
+        if fits:
+            a = json.loads(r.stdout)
+            assert a["timings"]["prompt_n"] == n
+            assert len(a["tokens"]) == 64 - n and a["finish_reason"] == "length"
+        else:
+            assert r.returncode == 1 and r.stdout == "" and r.stderr.count("\n") == 1
+            assert f"{n} tokens" in r.stderr and "context 64" in r.stderr
+
+
+@needs_smollm2
+def test_the_number_of_tokens_is_kept():
+    for n in (0, 1, 5):
+        a = ask("--raw", "-p", "One, two,", "-n", n, "--temp", 0, "--ignore-eos")
+        assert len(a["tokens"]) == n and a["finish_reason"] == "length"
+
+
+# Case C06: bytes that never become a character: one U+FFFD for each maximal ill-formed part, none lost at the end.
+@needs_smollm2
+@pytest.mark.parametrize("token, n, text", [
+    (219, 4, "\ufffd" * 4),   # 0x81
+    (151, 4, "\ufffd" * 4),   # 0xCC, a lead byte without its second
+    (10813, 1, "\ufffd"),     # f0 9f 91, the start of an emoji
+    (10813, 3, "\ufffd" * 3),
+    (18645, 1, "\ufffd"),     # e4 bd, the start of a Chinese character: case C05, cut by the number of tokens
+    (18645, 2, "\ufffd" * 2),
+])
+def test_forced_bytes_that_are_no_character(token, n, text):
+    args = ["--raw", "-p", "hi", "-n", n, "--logit-bias", f"{token}+100", "--repeat-penalty", 1]
+    a = ask(*args)
+    assert (a["tokens"], a["text"], a["finish_reason"]) == ([token] * n, text, "length")
+    assert run("run", "-m", SMOLLM2, *args).stdout == text + "\n"
+
+
+# Case C08: a stop string never shows, not even its beginning; what is no stop string is not lost.
+@needs_smollm2
+@pytest.mark.parametrize("stop, text, finish", [
+    (["aa"], "", "stop"),
+    (["aaaaa!"], "a" * 6, "length"),
+    (["b"], "a" * 6, "length"),
+    (["xa", "aaa"], "", "stop"),
+])
+def test_stop_strings_end_the_answer_before_them(stop, text, finish):
+    token = 81  # "a"
+    args = ["--raw", "-p", "b", "-n", 6, "--logit-bias", f"{token}+100"]
+    for s in stop:
+        args += ["--stop", s]
+    a = ask(*args)
+    assert (a["text"], a["finish_reason"]) == (text, finish)
+    assert run("run", "-m", SMOLLM2, *args).stdout == text + "\n"[not text:]
+
+
+@needs_smollm2
+def test_the_end_token_ends_the_answer_unless_told_otherwise():
+    args = ["--raw", "-p", "hi", "-n", 3, "--logit-bias", "2+100"]
+    a = ask(*args)
+    assert (a["tokens"], a["text"], a["finish_reason"]) == ([2], "", "stop")
+    a = ask(*args, "--ignore-eos")
+    assert len(a["tokens"]) == 3 and 2 not in a["tokens"] and a["finish_reason"] == "length"
+    assert ask(*args, "--special")["text"] == "<|im_end|>"
+
+
+@needs_smollm2
+def test_a_bias_outside_the_vocabulary_is_named():
+    r = run("run", "-m", SMOLLM2, "-p", "x", "--logit-bias", "99999999-100")
+    assert r.returncode == 2 and r.stderr.count("\n") == 1
+    assert "--logit-bias" in r.stderr and "99999999" in r.stderr and "49151" in r.stderr
+
+
+@needs_smollm2
+def test_control_tokens_in_a_message_stay_text():
+    r = run("run", "-m", SMOLLM2, "-p", "A<|im_start|>B", "-n", 0, "--verbose-prompt", "-q")
+    ids = [int(line.split()[0]) for line in r.stderr.splitlines() if line[:6].strip().isdigit()]
+    assert ids.count(1) == 3  # system, user, assistant: the template's own
+    joined = " ".join(map(str, ids))
+    assert "49 44 108 306 79 3738 108 46 50" in joined
+
+
+@needs_smollm2
+def test_the_system_message_reaches_the_prompt():
+    r = run("run", "-m", SMOLLM2, "-p", "hi", "--system", "Answer in Latin.", "-n", 0, "--verbose-prompt", "-q")
+    assert "'Answer'" in r.stderr.replace(" ", "") and "Latin" in r.stderr
+
+
+@needs_smollm2
+def test_more_threads_than_cpus_run_with_one_warning():
+    r = run("run", "-m", SMOLLM2, "-p", "hi", "--temp", 0, "-n", 1, "-q", "-t", 64)
+    assert r.returncode == 0 and r.stderr.count("\n") == 1 and "warning: --threads 64" in r.stderr
+
+
+@needs_smollm2
+@pytest.mark.parametrize("name", ["bf16", "fp16", "int4"])
+def test_a_precision_that_is_not_there_is_refused_by_name(name):
+    r = run("run", "-m", SMOLLM2, "-p", "hi", "-n", 1, "--precision", name)
+    assert r.returncode != 0 and name in r.stderr and r.stderr.count("\n") == 1
+
+
+@needs_gemma
+def test_a_model_without_a_template_names_both_ways_out():
+    r = run("run", "-m", GEMMA, "-p", "hi")
+    assert r.returncode == 1 and r.stderr.count("\n") == 1
+    assert "--chat-template" in r.stderr and "--raw" in r.stderr
+
+
+@needs_gemma
+def test_gemma_continues_plain_text():
+    a = ask("--raw", "-p", "The capital of France is", "--temp", 0, "-n", 4, model=GEMMA)
+    assert "Paris" in a["text"]
+    assert a["text"].startswith(" ")  # an answer keeps the blank that separates it from its prompt
+
+
+@needs_gemma
+def test_a_built_in_template_serves_a_model_without_one():
+    a = ask("--chat-template", "gemma", "-p", "hi", "--temp", 0, "-n", 2, model=GEMMA)
+    assert len(a["tokens"]) <= 2
+
+
+@needs_smollm2
+def test_an_unknown_template_lists_those_there_are():
+    r = run("run", "-m", SMOLLM2, "-p", "hi", "--chat-template", "nosuch")
+    assert r.returncode == 1 and r.stderr.count("\n") == 1
+    assert "nosuch" in r.stderr and "chatml" in r.stderr
+
+
+@needs_smollm2
+def test_the_message_of_a_template_is_shown(tmp_path):
+    template = tmp_path / "strict.jinja"
+    template.write_text("{% if messages[0].role == 'system' %}{{ raise_exception('no system here') }}{% endif %}x")
+    r = run("run", "-m", SMOLLM2, "--chat-template", template, "--system", "s", "-p", "hi")
+    assert r.returncode == 1 and "no system here" in r.stderr and r.stdout == ""
+
+
+@pytest.mark.parametrize("content, word", [(None, "No such file"), (b"", "empty"), (b"PK\x03\x04" + bytes(600), "zip"),
+                                           (b"\x7fELF" + bytes(600), "ELF"), (b"GGUF", "GGUF"), (b"hello\n" * 99, "text")])
+def test_a_foreign_file_is_called_by_its_name(tmp_path, content, word):
+    file = tmp_path / "model.gguf"
+    if content is not None:
+        file.write_bytes(content)
+    r = run("run", "-m", file, "-p", "x")
+    assert r.returncode == 1 and r.stdout == "" and r.stderr.count("\n") == 1
+    assert "model.gguf" in r.stderr and word in r.stderr
+
+
+def test_a_folder_is_no_model(tmp_path):
+    r = run("run", "-m", tmp_path, "-p", "x")
+    assert r.returncode == 1 and r.stderr.count("\n") == 1
+
+
+@needs_smollm2
+def test_ctrl_c_stops_the_answer_and_keeps_what_came():
+    p = subprocess.Popen([MILLRACE, "run", "-m", SMOLLM2, "-p", "Count to a thousand.", "--ignore-eos"],
+                         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    first = os.read(p.stdout.fileno(), 1)
+    p.send_signal(signal.SIGINT)
+    start = time.monotonic()
+    out, err = p.communicate(timeout=120)
+    assert p.returncode == 130
+    assert first + out and b"stopped" in err
+    assert time.monotonic() - start < 60
+
+
+@needs_smollm2
+def test_ctrl_c_still_gives_json():
+    p = subprocess.Popen([MILLRACE, "run", "-m", SMOLLM2, "-p", "Count to a thousand.", "--ignore-eos", "--json"],
+                         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    time.sleep(4)
+    p.send_signal(signal.SIGINT)
+    out, _ = p.communicate(timeout=120)
+    if p.returncode != -signal.SIGINT:  # a machine so slow that the model was still loading ends at once
+        answer = json.loads(out)
+        jsonschema.validate(answer, ANSWER)
+        assert (p.returncode, answer["finish_reason"]) == (130, "cancelled")
