@@ -33,8 +33,8 @@ static inline void math_sincos(double *sine, double *cosine, double x)
 {
     const double shifted = x * 0x1.45f306dc9c883p-1 + 0x1.8p52; /* rounds x / (pi/2) */
     const double n = shifted - 0x1.8p52;
-    /* pi/2 in two parts: the first has 33 bits, so that n times it is exact */
-    const double r = (x - n * 0x1.921fb544p+0) - n * 0x1.0b4611a626331p-34;
+    /* pi/2 in three parts: the first two have 21 bits, so that n times them is exact */
+    const double r = ((x - n * 0x1.921fbp+0) - n * 0x1.5110bp-22) - n * 0x1.18469898cc517p-44;
     const double q = r * r;
     double s = 1.0, c = 1.0; /* |r| <= pi/4: the first terms left out are below 2^-52 */
     for (int k = 16; k >= 2; k -= 2) {
