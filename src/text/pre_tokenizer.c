@@ -6,6 +6,8 @@
 #include <stdint.h>
 #include <stdlib.h>
 
+#include "base/utf8.h"
+#include "text/old_unicode.h"
 #include "text/split_rules.h"
 
 struct pre_tokenizer {
@@ -145,6 +147,25 @@ static bool split_by_regex(const struct split *split, int stage, const char *s, 
     return true;
 }
 
+static bool split_punctuation(const struct split *split, int stage, const char *s, size_t n)
+{
+    size_t from = 0;
+    bool inside = false;
+    for (size_t at = 0; at < n;) {
+        uint32_t code;
+        const int len = utf8_decode(&code, s + at, n - at);
+        const bool punctuation = old_unicode_is_punctuation(code);
+        if (punctuation != inside && at > from) {
+            if (!split_from(split, stage + 1, s + from, at - from))
+                return false;
+            from = at;
+        }
+        inside = punctuation;
+        at += (size_t)(len > 0 ? len : 1);
+    }
+    return split_from(split, stage + 1, s + from, n - from);
+}
+
 /* Byte-level BPE writes these bytes as digits and as the superscripts and fractions of Latin-1, and Falcon's tokenizer
  * splits numeric characters after that step. */
 static bool is_numeric(char c)
@@ -190,9 +211,14 @@ static bool split_from(const struct split *split, int stage, const char *s, size
 {
     if (stage == split->p->n_stage)
         return split->fn(split->ctx, s, n);
-    if (split->p->rule->stage[stage].kind == SPLIT_NUMERIC)
+    switch (split->p->rule->stage[stage].kind) {
+    case SPLIT_PUNCTUATION:
+        return split_punctuation(split, stage, s, n);
+    case SPLIT_NUMERIC:
         return split_numeric(split, s, n);
-    return split_by_regex(split, stage, s, n);
+    default:
+        return split_by_regex(split, stage, s, n);
+    }
 }
 
 bool pre_tokenizer_split(const struct pre_tokenizer *p, struct pre_tokenizer_scratch *scratch, const char *s, size_t n,

@@ -105,7 +105,7 @@ static const struct split_stage deepseek_v3[] = {
 };
 
 static const struct split_stage falcon[] = {
-    {SPLIT_FIND, "[\\p{P}$+<=>^`|~]+"},
+    {SPLIT_PUNCTUATION, NULL},
     {SPLIT_COVER, GPT2_WORDS "| ?\\p{N}+| ?[^" SPACE "\\p{L}\\p{N}]+|" BLANKS},
     {SPLIT_NUMERIC, NULL},
     {SPLIT_END, NULL},

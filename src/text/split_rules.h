@@ -10,10 +10,11 @@ enum {
 };
 
 enum split_kind {
-    SPLIT_END,    /* no further stage */
-    SPLIT_COVER,  /* the matches follow each other and cover the text */
-    SPLIT_FIND,   /* a match is a piece, and so is what lies between two matches */
-    SPLIT_NUMERIC /* Falcon: runs of bytes that byte-level BPE writes as numeric characters, cut into threes; no pattern */
+    SPLIT_END,         /* no further stage */
+    SPLIT_COVER,       /* the matches follow each other and cover the text */
+    SPLIT_FIND,        /* a match is a piece, and so is what lies between two matches */
+    SPLIT_PUNCTUATION, /* Falcon: runs of punctuation (old_unicode.h) are pieces of their own; no pattern */
+    SPLIT_NUMERIC      /* Falcon: runs of bytes that byte-level BPE writes as numeric characters, cut into threes; no pattern */
 };
 
 struct split_stage {

@@ -20,9 +20,7 @@ struct tokenizer {
 };
 
 static const struct model_kind *const kinds[] = {
-    &model_byte_bpe,
-    &model_sentence_piece,
-    &model_merge_bpe,
+    &model_byte_bpe, &model_sentence_piece, &model_merge_bpe, &model_word_piece, &model_unigram,
 };
 
 enum {

@@ -33,6 +33,8 @@ struct model_kind {
 extern const struct model_kind model_byte_bpe;       /* gpt2 */
 extern const struct model_kind model_sentence_piece; /* llama */
 extern const struct model_kind model_merge_bpe;      /* gemma4 */
+extern const struct model_kind model_word_piece;     /* bert */
+extern const struct model_kind model_unigram;        /* t5 */
 
 /* Append one id. false: no memory. */
 bool token_list_add(struct token_list *list, int32_t id);
