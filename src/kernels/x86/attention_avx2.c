@@ -25,20 +25,24 @@ struct tile {
 /* scores of all 16 tokens, those that a query must not see included */
 SIMD_INLINE void tile_scores(struct tile *tile, const struct attention_job *job, int first, int n_query, const float *k)
 {
-    const float *q = job->q + (size_t)first * (size_t)job->head_dim;
+    const int head_dim = job->head_dim;
+    const float *q = job->q + (size_t)first * (size_t)head_dim;
     __m256 sum[TILE][2];
+#pragma GCC unroll 4
     for (int i = 0; i < n_query; i++)
         sum[i][0] = sum[i][1] = _mm256_setzero_ps();
-    for (int d = 0; d < job->head_dim; d++) {
+    for (int d = 0; d < head_dim; d++) {
         const __m256 k0 = _mm256_loadu_ps(k + d * T), k1 = _mm256_loadu_ps(k + d * T + SIMD_FLOATS);
 #pragma GCC unroll 4
         for (int i = 0; i < n_query; i++) {
-            const __m256 x = _mm256_broadcast_ss(q + i * job->head_dim + d);
+            const __m256 x = _mm256_broadcast_ss(q + i * head_dim + d);
             sum[i][0] = _mm256_fmadd_ps(x, k0, sum[i][0]);
             sum[i][1] = _mm256_fmadd_ps(x, k1, sum[i][1]);
         }
     }
+#pragma GCC unroll 4
     for (int i = 0; i < n_query; i++)
+#pragma GCC unroll 2
         for (int h = 0; h < 2; h++) {
             __m256 s = _mm256_mul_ps(sum[i][h], _mm256_set1_ps(job->scale));
             if (job->cap > 0)
@@ -79,6 +83,15 @@ SIMD_INLINE float fold_sum(__m256 a, __m256 b)
     return _mm_cvtss_f32(_mm_add_ss(x, _mm_shuffle_ps(x, x, 1)));
 }
 
+SIMD_INLINE void shrink_state(float *acc, __m256 shrink, int head_dim)
+{
+    int d = 0;
+    for (; d + SIMD_FLOATS <= head_dim; d += SIMD_FLOATS)
+        _mm256_storeu_ps(acc + d, _mm256_mul_ps(_mm256_loadu_ps(acc + d), shrink));
+    for (; d < head_dim; d++)
+        acc[d] *= _mm256_cvtss_f32(shrink);
+}
+
 /* Scores of query `first + i` to weights; m, l and acc are brought to the new maximum. */
 SIMD_INLINE void softmax(struct tile *tile, const struct attention_job *job, int first, int i)
 {
@@ -93,37 +106,44 @@ SIMD_INLINE void softmax(struct tile *tile, const struct attention_job *job, int
         s[h] = _mm256_and_ps(exp_below(s[h], _mm256_set1_ps(top)), seen[h]);
         _mm256_store_ps(tile->p[i] + SIMD_FLOATS * h, s[h]);
     }
+    const float sum = fold_sum(s[0], s[1]);
+    if (top == *m && top > -INFINITY) { /* exp(0) is 1: the state stays as it is, which holds for most blocks */
+        *l += sum;
+        return;
+    }
     const __m256 shrink = exp_below(_mm256_set1_ps(*m), _mm256_set1_ps(top));
-    const float shrink_1 = _mm256_cvtss_f32(shrink);
     *m = top;
-    *l = *l * shrink_1 + fold_sum(s[0], s[1]);
-    int d = 0;
-    for (; d + SIMD_FLOATS <= job->head_dim; d += SIMD_FLOATS)
-        _mm256_storeu_ps(acc + d, _mm256_mul_ps(_mm256_loadu_ps(acc + d), shrink));
-    for (; d < job->head_dim; d++)
-        acc[d] *= shrink_1;
+    *l = *l * _mm256_cvtss_f32(shrink) + sum;
+    shrink_state(acc, shrink, job->head_dim);
 }
 
 /* acc[query][d .. d + 8 n_part) += p v over the tokens begin .. end */
 SIMD_INLINE void add_values(const struct tile *tile, int first, int n_query, int n_part, const float *v, int d, int head_dim)
 {
+    const int begin = tile->begin[first], end = tile->end[first];
     __m256 sum[TILE][2];
+#pragma GCC unroll 4
     for (int i = 0; i < n_query; i++)
+#pragma GCC unroll 2
         for (int h = 0; h < n_part; h++)
             sum[i][h] = _mm256_loadu_ps(tile->acc[first + i] + d + SIMD_FLOATS * h);
-    for (int t = tile->begin[first]; t < tile->end[first]; t++) {
+    for (int t = begin; t < end; t++) {
         const float *at = v + t * head_dim + d;
         __m256 value[2];
+#pragma GCC unroll 2
         for (int h = 0; h < n_part; h++)
             value[h] = _mm256_loadu_ps(at + SIMD_FLOATS * h);
 #pragma GCC unroll 4
         for (int i = 0; i < n_query; i++) {
             const __m256 p = _mm256_broadcast_ss(&tile->p[first + i][t]);
+#pragma GCC unroll 2
             for (int h = 0; h < n_part; h++)
                 sum[i][h] = _mm256_fmadd_ps(p, value[h], sum[i][h]);
         }
     }
+#pragma GCC unroll 4
     for (int i = 0; i < n_query; i++)
+#pragma GCC unroll 2
         for (int h = 0; h < n_part; h++)
             _mm256_storeu_ps(tile->acc[first + i] + d + SIMD_FLOATS * h, sum[i][h]);
 }
