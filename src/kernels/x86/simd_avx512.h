@@ -4,7 +4,7 @@
 #define KERNELS_X86_SIMD_AVX512_H
 
 #if defined(KERNELS_EMULATE_AVX512)
-#include "kernels/avx512_emulation.h"
+#include "kernels/avx512_emulation.h" /* tests/kernels */
 #else
 #include <immintrin.h>
 #endif
