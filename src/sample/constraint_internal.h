@@ -25,8 +25,8 @@ void position_release(struct position *p);
 bool position_copy(struct position *to, const struct position *from); /* false: no memory */
 bool position_equal(const struct position *a, const struct position *b);
 
-/* The tops of `s` from first on, with the frames that they stand on. false: no memory. */
-bool position_from_stacks(struct position *to, struct stacks *s, size_t first);
+/* The tops of `s` with the frames that they stand on. false: no memory. */
+bool position_from_stacks(struct position *to, const struct stacks *s);
 bool stacks_from_position(struct stacks *s, const struct position *p);
 
 const struct constraint *mask_cache_constraint(const struct mask_cache *m);

@@ -5,9 +5,14 @@
 #include "base/memory.h"
 #include "sample/constraint_internal.h"
 
+enum {
+    READ_AT_ONCE = 256,            /* bytes before the frames that are no longer needed are dropped */
+    RING = CONSTRAINT_UNDO_MAX + 2 /* with the present position, and the next while it is not certain */
+};
+
 struct constraint_state {
     struct mask_cache *cache;
-    struct position ring[CONSTRAINT_UNDO_MAX + 1];
+    struct position ring[RING];
     int now;    /* in ring */
     int n_undo; /* positions before it that are still there */
 };
@@ -45,14 +50,13 @@ bool position_equal(const struct position *a, const struct position *b)
            memcmp(a->frame, b->frame, a->n_frame * sizeof *a->frame) == 0;
 }
 
-bool position_from_stacks(struct position *to, struct stacks *s, size_t first)
+bool position_from_stacks(struct position *to, const struct stacks *s)
 {
-    const size_t n_top = s->n_top - first;
-    if (!position_reserve(to, s->n_frame, n_top) ||
+    if (!position_reserve(to, s->n_frame, s->n_top) ||
         !mem_grow(&to->renumber, &to->renumber_capacity, s->n_frame, sizeof *to->renumber))
         return false;
     memset(to->renumber, 0, s->n_frame * sizeof *to->renumber);
-    for (size_t i = first; i < s->n_top; i++)
+    for (size_t i = 0; i < s->n_top; i++)
         for (uint32_t f = s->top[i].parent; f != 0 && to->renumber[f] == 0; f = s->frame[f].parent)
             to->renumber[f] = 1;
     uint32_t n = 0;
@@ -65,10 +69,10 @@ bool position_from_stacks(struct position *to, struct stacks *s, size_t first)
         to->renumber[f] = n++;
     }
     to->n_frame = n;
-    to->n_top = n_top;
+    to->n_top = s->n_top;
     to->ended = false;
-    for (size_t i = 0; i < n_top; i++) {
-        to->top[i] = s->top[first + i];
+    for (size_t i = 0; i < s->n_top; i++) {
+        to->top[i] = s->top[i];
         to->top[i].parent = to->renumber[to->top[i].parent];
     }
     return true;
@@ -118,16 +122,15 @@ void constraint_state_free(struct constraint_state *s)
 {
     if (s == NULL)
         return;
-    for (int i = 0; i <= CONSTRAINT_UNDO_MAX; i++)
+    for (int i = 0; i < RING; i++)
         position_release(&s->ring[i]);
     free(s);
 }
 
 /* The position that many tokens ago. */
-static int ring_back(const struct constraint_state *s, int n)
-{
-    return (s->now + CONSTRAINT_UNDO_MAX + 1 - n) % (CONSTRAINT_UNDO_MAX + 1);
-}
+static int ring_back(const struct constraint_state *s, int n) { return (s->now + RING - n) % RING; }
+
+static struct position *next_position(struct constraint_state *s) { return &s->ring[(s->now + 1) % RING]; }
 
 enum mr_status constraint_state_copy(struct constraint_state **out, const struct constraint_state *s, struct mr_error *err)
 {
@@ -155,57 +158,71 @@ enum mr_status constraint_mask(const uint64_t **mask, struct constraint_state *s
 
 static void advance(struct constraint_state *s)
 {
-    s->now = ring_back(s, CONSTRAINT_UNDO_MAX); /* the oldest is the next */
+    s->now = (s->now + 1) % RING;
     s->n_undo += s->n_undo < CONSTRAINT_UNDO_MAX;
 }
 
-/* Read bytes on the cache's scratch. Returns how many could be read; the places are the tops from *first on. */
-static size_t read_bytes(struct stacks *k, const char *bytes, size_t n, size_t *first)
+/* Read bytes on the scratch stacks. Returns how many could be read; the places are then all its tops. */
+static size_t read_bytes(struct stacks *k, const char *bytes, size_t n)
 {
-    size_t i = 0, start = 0;
-    *first = 0;
-    for (; i < n && k->status == MR_OK; i++) {
+    for (size_t i = 0; i < n; i++) {
         const size_t end = k->n_top;
         stacks_mark(k);
-        for (size_t t = start; t < end; t++)
+        for (size_t t = 0; t < end; t++)
             stacks_step(k, k->top[t], (unsigned char)bytes[i]);
-        if (k->n_top == end)
-            break;
-        *first = start = end;
+        if (k->n_top == end || k->status != MR_OK)
+            return i;
+        k->n_top -= end;
+        memmove(k->top, k->top + end, k->n_top * sizeof *k->top);
     }
-    return i;
+    return n;
+}
+
+/* The position after the bytes, in *to; *n_read: as far as they are allowed. */
+static enum mr_status read_all(struct mask_cache *m, struct position *to, const struct position *from, const char *bytes,
+                               size_t n, size_t *n_read, struct mr_error *err)
+{
+    struct stacks *k = mask_cache_stacks(m);
+    *n_read = 0;
+    if (!position_copy(to, from))
+        return out_of_memory(err);
+    while (*n_read < n) {
+        const size_t left = n - *n_read, part = left < READ_AT_ONCE ? left : READ_AT_ONCE;
+        if (!stacks_from_position(k, to))
+            return out_of_memory(err);
+        const size_t got = read_bytes(k, bytes + *n_read, part);
+        *n_read += got;
+        if (k->status == MR_FULL)
+            return mr_fail(err, MR_FULL, "the grammar is too ambiguous here: more than %d readings", STACK_TOPS_MAX);
+        if (k->status != MR_OK)
+            return out_of_memory(err);
+        if (got < part)
+            return mr_fail(err, MR_BAD_INPUT, "the constraint does not allow byte %zu of the text", *n_read + 1);
+        if (!position_from_stacks(to, k))
+            return out_of_memory(err);
+    }
+    return MR_OK;
 }
 
 enum mr_status constraint_accept_bytes(struct constraint_state *s, const char *bytes, size_t n, size_t *n_read,
                                        struct mr_error *err)
 {
     const struct position *p = &s->ring[s->now];
-    struct stacks *k = mask_cache_stacks(s->cache);
-    size_t first = 0, got = 0;
-    if (n_read != NULL)
-        *n_read = 0;
-    if (!stacks_from_position(k, p))
-        return out_of_memory(err);
-    if (!p->ended)
-        got = read_bytes(k, bytes, n, &first);
+    size_t got = 0;
+    const enum mr_status status = p->ended && n > 0
+                                      ? mr_fail(err, MR_BAD_INPUT, "the constrained text has ended")
+                                      : read_all(s->cache, next_position(s), p, bytes, n, &got, err);
     if (n_read != NULL)
         *n_read = got;
-    if (k->status == MR_FULL)
-        return mr_fail(err, MR_FULL, "the grammar is too ambiguous here: more than %d readings", STACK_TOPS_MAX);
-    if (k->status != MR_OK)
-        return out_of_memory(err);
-    if (got < n || p->ended)
-        return mr_fail(err, MR_BAD_INPUT, "the constraint does not allow byte %zu of the text", got + 1);
-    if (!position_from_stacks(&s->ring[ring_back(s, CONSTRAINT_UNDO_MAX)], k, first))
-        return out_of_memory(err);
-    advance(s);
-    return MR_OK;
+    if (status == MR_OK)
+        advance(s);
+    return status;
 }
 
 static enum mr_status accept_end(struct constraint_state *s, struct mr_error *err)
 {
     const struct position *p = &s->ring[s->now];
-    struct position *next = &s->ring[ring_back(s, CONSTRAINT_UNDO_MAX)];
+    struct position *next = next_position(s);
     if (p->ended || !constraint_can_end(s))
         return mr_fail(err, MR_BAD_INPUT, "the constraint does not allow the end here");
     if (!position_copy(next, p))
@@ -274,7 +291,7 @@ size_t constraint_forced(struct constraint_state *s, char *buffer, size_t n_max)
     const struct grammar *g = grammar_of(s);
     const struct position *p = &s->ring[s->now];
     struct stacks *k = mask_cache_stacks(s->cache);
-    size_t n = 0, first;
+    size_t n = 0;
     struct byte_set set;
     struct position place = {0};
     bool ok = position_copy(&place, p);
@@ -286,8 +303,7 @@ size_t constraint_forced(struct constraint_state *s, char *buffer, size_t n_max)
         while (!byte_set_has(&set, byte))
             byte++;
         const char c = (char)byte;
-        ok = ok && stacks_from_position(k, &place) && read_bytes(k, &c, 1, &first) == 1 && k->status == MR_OK &&
-             position_from_stacks(&place, k, first);
+        ok = ok && stacks_from_position(k, &place) && read_bytes(k, &c, 1) == 1 && position_from_stacks(&place, k);
         if (ok)
             buffer[n++] = c;
     }
