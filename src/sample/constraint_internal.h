@@ -38,23 +38,30 @@ enum mr_status mask_cache_find(const uint64_t **mask, struct mask_cache *m, cons
 /* Scratch for stepping, owned by the cache. */
 struct stacks *mask_cache_stacks(struct mask_cache *m);
 
+/* Where the automaton may be after the bytes down to one depth of a trie: tops first to end - 1. */
+struct walk_level {
+    size_t first, end;
+    size_t n_frame;
+};
+
 /* One walk over a trie. */
 struct mask_walk {
     struct stacks *stacks;
     const struct token_trie *trie; /* chains of equal tokens, bytes */
-    const struct trie_node *node;  /* the nodes to walk over: the trie's own, or those of endings */
+    const struct token_node *node; /* the nodes to walk over: the trie's own, or those of endings */
     uint32_t n_node;
-    bool skip_text;                    /* ordinary text is known to be allowed */
-    uint64_t *mask;                    /* tokens that can be read whole are added */
-    struct endings *endings;           /* NULL: none are collected */
-    uint32_t *level_top, *level_frame; /* [longest token + 2]: ends of what each depth appended */
-    size_t work;                       /* nodes looked at so far */
+    bool skip_text;           /* ordinary text is known to be allowed */
+    uint64_t *mask;           /* tokens that can be read whole are added */
+    struct endings *endings;  /* NULL: none are collected */
+    struct walk_level *level; /* [longest token + 2] */
+    uint32_t *state;          /* [longest token + 2]: nodes along a run of bytes within one rule */
+    size_t work;              /* nodes looked at so far */
 };
 
 /* Where a token left the rule that the walk began in: the rest of it is for whatever comes after the rule. */
 struct endings {
     const struct byte_set *follow; /* bytes that can begin a rest */
-    struct trie_entry *entry;
+    struct token_entry *entry;
     size_t n_entry, capacity;
     bool too_many;
     bool no_memory;

@@ -209,9 +209,8 @@ enum mr_status constraint_accept_bytes(struct constraint_state *s, const char *b
 {
     const struct position *p = &s->ring[s->now];
     size_t got = 0;
-    const enum mr_status status = p->ended && n > 0
-                                      ? mr_fail(err, MR_BAD_INPUT, "the constrained text has ended")
-                                      : read_all(s->cache, next_position(s), p, bytes, n, &got, err);
+    const enum mr_status status = p->ended && n > 0 ? mr_fail(err, MR_BAD_INPUT, "the constrained text has ended")
+                                                    : read_all(s->cache, next_position(s), p, bytes, n, &got, err);
     if (n_read != NULL)
         *n_read = got;
     if (status == MR_OK)

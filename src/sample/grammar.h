@@ -41,12 +41,14 @@ struct grammar_node {
     uint16_t need_more;    /* of a counted node while its count is below min */
     bool final;            /* the rule may end here */
     bool last;             /* final, and nothing leads on */
+    bool simple;           /* reads bytes only, and the rule does not end here */
     bool counted;          /* one call, back to itself; the frame counts */
     bool text;             /* reads any ordinary character (token_trie.h) and is then where it was */
 };
 
 struct grammar_rule {
     uint32_t start;         /* node */
+    uint16_t max_need;      /* the most that a node of it needs */
     bool is_character;      /* accepts any ordinary character, and one character only */
     struct byte_set first;  /* bytes that a text of the rule can begin with */
     struct byte_set follow; /* bytes that can stand behind one; too many rather than too few */

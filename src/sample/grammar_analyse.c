@@ -197,6 +197,17 @@ static bool text_follows(const struct grammar_rule *r)
     return false;
 }
 
+/* What lets a walk go fast. */
+static void find_simple(struct grammar *g)
+{
+    for (uint32_t i = 0; i < g->n_node; i++) {
+        struct grammar_node *n = &g->node[i];
+        struct grammar_rule *r = &g->rule[n->rule];
+        n->simple = n->n_call == 0 && !n->final && !n->counted;
+        r->max_need = n->need > r->max_need ? n->need : r->max_need;
+    }
+}
+
 static void find_text(struct grammar *g)
 {
     for (uint32_t i = 0; i < g->n_rule; i++) {
@@ -225,6 +236,7 @@ enum mr_status grammar_analyse(struct grammar *g, const struct grammar_builder *
     MR_TRY(status);
     find_follow(g);
     MR_TRY(find_need(g, err));
+    find_simple(g);
     find_text(g);
     return MR_OK;
 }

@@ -20,7 +20,7 @@ struct node_mask {
     uint64_t *bits;           /* NULL: the tokens are listed */
     int32_t *token;
     size_t n_token;
-    struct trie_node *ending; /* rests of tokens that leave the rule */
+    struct token_node *ending; /* rests of tokens that leave the rule */
     uint32_t n_ending;
     uint32_t reach; /* frames that the walk needed, the node's own included */
     bool direct;    /* too many rests: walk over the whole trie instead */
@@ -38,11 +38,12 @@ struct mask_cache {
     struct node_mask **slot; /* hash table */
     size_t n_slot, n_node_mask;
     size_t bytes;
-    struct stacks inner;  /* scratch: within a rule */
-    struct stacks outer;  /* scratch: with the real stack */
-    struct stacks states; /* scratch of constraint_state.c */
-    uint32_t *level_top, *level_frame;
-    uint64_t *scratch; /* [n_word] */
+    struct stacks inner;      /* scratch: within a rule */
+    struct stacks outer;      /* scratch: with the real stack */
+    struct stacks states;     /* scratch of constraint_state.c */
+    struct walk_level *level; /* [longest token + 2], for walks */
+    uint32_t *state;          /* the same */
+    uint64_t *scratch;        /* [n_word] */
     struct recent_mask recent[RECENT_MAX];
     uint64_t time;
 };
@@ -80,10 +81,10 @@ enum mr_status mask_cache_create(struct mask_cache **out, const struct constrain
     stacks_init(&m->inner, c->grammar);
     stacks_init(&m->outer, c->grammar);
     stacks_init(&m->states, c->grammar);
-    m->level_top = mem_array((size_t)trie->max_depth + 2, sizeof *m->level_top);
-    m->level_frame = mem_array((size_t)trie->max_depth + 2, sizeof *m->level_frame);
+    m->level = mem_array((size_t)trie->max_depth + 2, sizeof *m->level);
+    m->state = mem_array((size_t)trie->max_depth + 2, sizeof *m->state);
     m->scratch = mem_array(trie->n_word, sizeof *m->scratch);
-    if (m->slot == NULL || m->level_top == NULL || m->level_frame == NULL || m->scratch == NULL || m->inner.status != MR_OK ||
+    if (m->slot == NULL || m->level == NULL || m->state == NULL || m->scratch == NULL || m->inner.status != MR_OK ||
         m->outer.status != MR_OK || m->states.status != MR_OK) {
         mask_cache_free(m);
         *out = NULL;
@@ -106,8 +107,8 @@ void mask_cache_free(struct mask_cache *m)
     stacks_release(&m->outer);
     stacks_release(&m->states);
     free(m->slot);
-    free(m->level_top);
-    free(m->level_frame);
+    free(m->level);
+    free(m->state);
     free(m->scratch);
     free(m);
 }
@@ -219,8 +220,8 @@ static struct mask_walk walk_of(struct mask_cache *m, struct stacks *s, uint64_t
                               .node = m->trie->node,
                               .n_node = m->trie->n_node,
                               .mask = mask,
-                              .level_top = m->level_top,
-                              .level_frame = m->level_frame};
+                              .level = m->level,
+                              .state = m->state};
 }
 
 /* Put `s` at one place above its first n_frame frames. */
@@ -242,9 +243,11 @@ static enum mr_status fill_node_mask(struct mask_cache *m, struct node_mask *e, 
 {
     const struct grammar *g = m->constraint->grammar;
     const struct grammar_node *n = &g->node[e->node];
-    struct endings endings = {.follow = &g->rule[n->rule].follow};
+    const struct byte_set *follow = &g->rule[n->rule].follow;
+    struct endings endings = {.follow = follow};
     struct mask_walk w = walk_of(m, &m->inner, m->scratch);
-    w.endings = &endings;
+    if ((follow->word[0] | follow->word[1] | follow->word[2] | follow->word[3]) != 0)
+        w.endings = &endings;
     w.skip_text = n->text;
     memset(m->scratch, 0, m->trie->n_word * sizeof *m->scratch);
     if (n->text)
@@ -256,8 +259,8 @@ static enum mr_status fill_node_mask(struct mask_cache *m, struct node_mask *e, 
     e->reach = m->inner.reach;
     ok = ok && !endings.no_memory && m->inner.status != MR_NO_MEMORY;
     if (ok && !e->direct)
-        ok =
-            keep_tokens(m, e) && (endings.n_entry == 0 || trie_nodes(&e->ending, &e->n_ending, endings.entry, endings.n_entry));
+        ok = keep_tokens(m, e) && (endings.n_entry == 0 ||
+                                   token_nodes(&e->ending, &e->n_ending, endings.entry, endings.n_entry, m->trie->next_token));
     m->bytes += e->n_ending * sizeof *e->ending;
     *work += w.work;
     free(endings.entry);

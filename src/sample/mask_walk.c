@@ -6,10 +6,13 @@ enum {
     ENDINGS_MAX = 1 << 16 /* rests of tokens kept for one node */
 };
 
-static void add_tokens(struct mask_walk *w, int32_t token)
+static void add_tokens(struct mask_walk *w, const struct token_node *node)
 {
-    for (; token >= 0; token = w->trie->next_token[token])
-        mask_add(w->mask, token);
+    if (node->token < 0)
+        return;
+    mask_add(w->mask, node->token);
+    for (int32_t t = node->token; node->chained && (t = w->trie->next_token[t]) >= 0;)
+        mask_add(w->mask, t);
 }
 
 static void add_ending(struct endings *e, const struct token_trie *t, int32_t token, uint32_t depth)
@@ -23,13 +26,13 @@ static void add_ending(struct endings *e, const struct token_trie *t, int32_t to
         return;
     }
     const size_t n = t->offset[token + 1] - t->offset[token];
-    e->entry[e->n_entry++] = (struct trie_entry){t->bytes + t->offset[token] + depth, (uint32_t)(n - depth), token};
+    e->entry[e->n_entry++] = (struct token_entry){t->bytes + t->offset[token] + depth, (uint32_t)(n - depth), token};
 }
 
 /* The rule can end at trie node i: keep the rests of the tokens below that something after the rule may read. */
 static void collect_endings(struct mask_walk *w, uint32_t i)
 {
-    const struct trie_node *at = &w->node[i];
+    const struct token_node *at = &w->node[i];
     for (uint32_t child = i + 1; child < at->end && !w->endings->too_many; child = w->node[child].end) {
         if (!byte_set_has(w->endings->follow, w->node[child].byte))
             continue;
@@ -41,48 +44,27 @@ static void collect_endings(struct mask_walk *w, uint32_t i)
     }
 }
 
-/* A level of one place whose node only reads bytes and does not end: by far the most. */
-static bool step_simple(struct stacks *s, struct stack_top at, unsigned byte)
-{
-    const struct grammar *g = s->g;
-    const struct grammar_node *n = &g->node[at.node];
-    if (n->n_call > 0 || n->final || s->status != MR_OK)
-        return false;
-    const uint32_t to = grammar_next(g, at.node, byte);
-    if (to == NODE_NONE)
-        return true;
-    if (g->node[to].last || s->n_top == s->top_capacity)
-        return false;
-    const uint32_t frames = s->frame[at.parent].depth + 1 + g->node[to].need;
-    if (frames > s->reach)
-        s->reach = frames;
-    if (frames <= GRAMMAR_STACK_MAX)
-        s->top[s->n_top++] = (struct stack_top){to, 0, at.parent};
-    return true;
-}
-
 /* The places after the node's byte; their number. */
-static size_t step_level(struct mask_walk *w, const struct trie_node *node, size_t first)
+static size_t step_level(struct mask_walk *w, const struct token_node *node)
 {
     struct stacks *s = w->stacks;
-    const size_t end = w->level_top[node->depth - 1];
-    s->n_top = end;
-    s->n_frame = w->level_frame[node->depth - 1];
+    const struct walk_level before = w->level[node->depth - 1];
+    s->n_top = before.end;
+    s->n_frame = before.n_frame;
     stacks_mark(s);
-    if (!(end - first == 1 && step_simple(s, s->top[first], node->byte)))
-        for (size_t k = first; k < end; k++)
-            stacks_step(s, s->top[k], node->byte);
-    w->level_top[node->depth] = (uint32_t)s->n_top;
-    w->level_frame[node->depth] = (uint32_t)s->n_frame;
-    return s->n_top - end;
+    for (size_t k = before.first; k < before.end; k++)
+        stacks_step(s, s->top[k], node->byte);
+    w->level[node->depth] = (struct walk_level){before.end, s->n_top, s->n_frame};
+    return s->n_top - before.end;
 }
 
-static void check_endings(struct mask_walk *w, uint32_t i, size_t first)
+static void check_endings(struct mask_walk *w, uint32_t i)
 {
     const struct stacks *s = w->stacks;
-    if (w->node[i].end == i + 1)
+    const struct walk_level *level = &w->level[w->node[i].depth];
+    if (w->endings == NULL || w->node[i].end == i + 1)
         return;
-    for (size_t k = first; k < s->n_top; k++) {
+    for (size_t k = level->first; k < level->end; k++) {
         if (stacks_can_end(s, s->top[k])) {
             collect_endings(w, i);
             return;
@@ -90,27 +72,75 @@ static void check_endings(struct mask_walk *w, uint32_t i, size_t first)
     }
 }
 
+static void walk_below(struct mask_walk *w, uint32_t i);
+
+/* Node i with its byte and all below it, in general: any number of places. The level above is there. */
+static void walk_node(struct mask_walk *w, uint32_t i)
+{
+    w->work++;
+    if (w->stacks->status != MR_OK || step_level(w, &w->node[i]) == 0)
+        return;
+    add_tokens(w, &w->node[i]);
+    check_endings(w, i);
+    walk_below(w, i);
+}
+
+/* Everything below node i, where the one place `top` only reads bytes: by far the most of all walks. What is not so simple is
+ * left to walk_node. */
+static void walk_simple(struct mask_walk *w, uint32_t i, struct stack_top top)
+{
+    struct stacks *s = w->stacks;
+    const struct grammar *g = s->g;
+    const uint32_t end = w->node[i].end;
+    const struct walk_level above = w->level[w->node[i].depth];
+    w->state[w->node[i].depth] = top.node;
+    for (i++; i < end; w->work++) {
+        const struct token_node *node = &w->node[i];
+        const uint32_t to = w->skip_text && node->text ? NODE_NONE : grammar_next(g, w->state[node->depth - 1], node->byte);
+        if (to == NODE_NONE) {
+            i = node->end;
+            continue;
+        }
+        if (!g->node[to].simple) {
+            s->top[above.first] = (struct stack_top){w->state[node->depth - 1], 0, top.parent};
+            w->level[node->depth - 1] = (struct walk_level){above.first, above.first + 1, above.n_frame};
+            walk_node(w, i);
+            i = node->end;
+            continue;
+        }
+        w->state[node->depth] = to;
+        add_tokens(w, node);
+        i++;
+    }
+}
+
+/* Whether every node of the place's rule fits on the stack. */
+static bool fits_whole_rule(struct stacks *s, struct stack_top top)
+{
+    const uint32_t frames = s->frame[top.parent].depth + 1 + s->g->rule[s->g->node[top.node].rule].max_need;
+    if (frames > GRAMMAR_STACK_MAX)
+        return false;
+    s->reach = frames > s->reach ? frames : s->reach;
+    return true;
+}
+
+static void walk_below(struct mask_walk *w, uint32_t i)
+{
+    struct stacks *s = w->stacks;
+    const struct walk_level *level = &w->level[w->node[i].depth];
+    const struct stack_top top = s->top[level->first];
+    if (level->end - level->first == 1 && s->g->node[top.node].simple && fits_whole_rule(s, top)) {
+        walk_simple(w, i, top);
+        return;
+    }
+    for (uint32_t child = i + 1; child < w->node[i].end; child = w->node[child].end)
+        if (!(w->skip_text && w->node[child].text))
+            walk_node(w, child);
+}
+
 void mask_walk_run(struct mask_walk *w)
 {
     struct stacks *s = w->stacks;
-    const size_t base = s->top_mark;
-    w->level_top[0] = (uint32_t)s->n_top;
-    w->level_frame[0] = (uint32_t)s->n_frame;
-    for (uint32_t i = 1; i < w->n_node && s->status == MR_OK; w->work++) {
-        const struct trie_node *node = &w->node[i];
-        if (w->skip_text && node->text) {
-            i = node->end;
-            continue;
-        }
-        const size_t first = node->depth > 1 ? w->level_top[node->depth - 2] : base;
-        if (step_level(w, node, first) == 0) {
-            i = node->end;
-            continue;
-        }
-        if (node->token >= 0)
-            add_tokens(w, node->token);
-        if (w->endings != NULL)
-            check_endings(w, i, w->level_top[node->depth - 1]);
-        i++;
-    }
+    w->level[0] = (struct walk_level){s->top_mark, s->n_top, s->n_frame};
+    walk_below(w, 0);
 }

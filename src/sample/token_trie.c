@@ -9,7 +9,7 @@
 
 static int compare_entries(const void *a, const void *b)
 {
-    const struct trie_entry *x = a, *y = b;
+    const struct token_entry *x = a, *y = b;
     const int order = memcmp(x->s, y->s, x->n < y->n ? x->n : y->n);
     if (order != 0)
         return order;
@@ -18,7 +18,7 @@ static int compare_entries(const void *a, const void *b)
     return (x->token > y->token) - (x->token < y->token);
 }
 
-static size_t common_prefix(const struct trie_entry *a, const struct trie_entry *b)
+static size_t common_prefix(const struct token_entry *a, const struct token_entry *b)
 {
     size_t n = 0;
     while (n < a->n && n < b->n && a->s[n] == b->s[n])
@@ -26,7 +26,8 @@ static size_t common_prefix(const struct trie_entry *a, const struct trie_entry 
     return n;
 }
 
-bool trie_nodes(struct trie_node **node, uint32_t *n_node, struct trie_entry *entry, size_t n_entry)
+bool token_nodes(struct token_node **node, uint32_t *n_node, struct token_entry *entry, size_t n_entry,
+                 const int32_t *next_token)
 {
     size_t capacity = 0;
     uint32_t open[TOKEN_BYTES_MAX + 1] = {0}; /* the nodes above the present one, by depth */
@@ -38,7 +39,7 @@ bool trie_nodes(struct trie_node **node, uint32_t *n_node, struct trie_entry *en
         if (!mem_grow(node, &capacity, (size_t)n + TOKEN_BYTES_MAX, sizeof **node))
             return false;
         if (i == 0)
-            (*node)[0] = (struct trie_node){.token = -1};
+            (*node)[0] = (struct token_node){.token = -1};
         if (n_entry == 0)
             break;
         size_t shared = i > 0 ? common_prefix(&entry[i - 1], &entry[i]) : 0;
@@ -48,10 +49,11 @@ bool trie_nodes(struct trie_node **node, uint32_t *n_node, struct trie_entry *en
             (*node)[open[depth]].end = n;
         for (; depth < entry[i].n; n++) {
             (*node)[n] =
-                (struct trie_node){.token = -1, .depth = (uint16_t)(depth + 1), .byte = (unsigned char)entry[i].s[depth]};
+                (struct token_node){.token = -1, .depth = (uint16_t)(depth + 1), .byte = (unsigned char)entry[i].s[depth]};
             open[++depth] = n;
         }
         (*node)[open[depth]].token = entry[i].token;
+        (*node)[open[depth]].chained = next_token[entry[i].token] >= 0;
     }
     for (; depth > 0; depth--)
         (*node)[open[depth]].end = n;
@@ -98,7 +100,7 @@ static bool is_usable(const struct token_piece *p)
 }
 
 /* Copy the pieces and note what they are made of; entry gets those that can be allowed. */
-static size_t read_pieces(struct token_trie *t, const struct token_piece *piece, struct trie_entry *entry)
+static size_t read_pieces(struct token_trie *t, const struct token_piece *piece, struct token_entry *entry)
 {
     size_t n_byte = 0, n_entry = 0;
     for (int32_t i = 0; i < t->n_token; i++) {
@@ -110,7 +112,7 @@ static size_t read_pieces(struct token_trie *t, const struct token_piece *piece,
         if (!is_usable(p))
             continue;
         memcpy(t->bytes + n_byte, p->s, p->n);
-        entry[n_entry++] = (struct trie_entry){t->bytes + n_byte, (uint32_t)p->n, i};
+        entry[n_entry++] = (struct token_entry){t->bytes + n_byte, (uint32_t)p->n, i};
         n_byte += p->n;
         t->n_character[i] = ordinary_characters(p->s, p->n);
         if (t->n_character[i] > 0)
@@ -122,7 +124,7 @@ static size_t read_pieces(struct token_trie *t, const struct token_piece *piece,
 }
 
 /* Chain tokens of the same bytes behind the first, so that the trie has one node for them. */
-static size_t chain_equals(struct token_trie *t, struct trie_entry *entry, size_t n_entry)
+static size_t chain_equals(struct token_trie *t, struct token_entry *entry, size_t n_entry)
 {
     size_t n = 0;
     int32_t last = -1;
@@ -140,7 +142,7 @@ static size_t chain_equals(struct token_trie *t, struct trie_entry *entry, size_
 static void mark_text(struct token_trie *t)
 {
     for (uint32_t i = t->n_node; i-- > 0;) {
-        struct trie_node *node = &t->node[i];
+        struct token_node *node = &t->node[i];
         node->text = node->token < 0 || t->n_character[node->token] > 0;
         for (uint32_t child = i + 1; child < node->end && node->text; child = t->node[child].end)
             node->text = t->node[child].text;
@@ -154,7 +156,7 @@ enum mr_status token_trie_create(struct token_trie **out, const struct token_pie
     for (int32_t i = 0; i < n_token; i++)
         n_byte += is_usable(&piece[i]) ? piece[i].n : 0;
     struct token_trie *t = *out = mem_zero_array(1, sizeof *t);
-    struct trie_entry *entry = mem_array((size_t)n_token, sizeof *entry);
+    struct token_entry *entry = mem_array((size_t)n_token, sizeof *entry);
     bool ok = t != NULL && entry != NULL;
     if (ok) {
         t->n_token = n_token;
@@ -163,7 +165,7 @@ enum mr_status token_trie_create(struct token_trie **out, const struct token_pie
     }
     if (ok) {
         const size_t n = chain_equals(t, entry, read_pieces(t, piece, entry));
-        ok = trie_nodes(&t->node, &t->n_node, entry, n);
+        ok = token_nodes(&t->node, &t->n_node, entry, n, t->next_token);
     }
     free(entry);
     if (!ok) {

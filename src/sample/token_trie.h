@@ -21,18 +21,19 @@ struct token_piece {
     bool is_end;     /* ends the answer */
 };
 
-struct trie_node {
+struct token_node {
     uint32_t end;   /* the node after the last one below this: where a walk goes on that has no business below */
     int32_t token;  /* that ends here, the first of a chain (token_trie.next_token); -1: none */
     uint16_t depth; /* bytes up to and with this node's; the root's is 0 */
     unsigned char byte;
-    bool text; /* every token here and below is made of whole ordinary characters */
+    bool text : 1;    /* every token here and below is made of whole ordinary characters */
+    bool chained : 1; /* token_trie.next_token has more tokens of these bytes */
 };
 
 /* An ordinary character stands for itself in JSON strings and most patterns: U+0020 to U+007E without quote and backslash,
  * U+00A0 and above without U+2028 and U+2029. */
 struct token_trie {
-    struct trie_node *node; /* node[0] is the root */
+    struct token_node *node; /* node[0] is the root */
     uint32_t n_node;
     int32_t n_token;
     size_t n_word;         /* 64-bit words of a mask: bit t % 64 of word t / 64 belongs to token t */
@@ -58,15 +59,15 @@ static inline void mask_add(uint64_t *mask, int32_t token) { mask[token / 64] |=
 int32_t token_trie_longest(const struct token_trie *t, const char *s, size_t n, size_t *length);
 
 /* A string and the token it belongs to. */
-struct trie_entry {
+struct token_entry {
     const char *s;
     uint32_t n;
     int32_t token;
 };
 
-/* The nodes of a trie of entry[n_entry], which are sorted in place. next_token[] (of the token ids) is not written: of entries
- * with equal strings each but the first gets a node of its own with the same depth and byte, entered like a sibling.
- * false: no memory. */
-bool trie_nodes(struct trie_node **node, uint32_t *n_node, struct trie_entry *entry, size_t n_entry);
+/* The nodes of a trie of entry[n_entry], which are sorted in place. next_token: that of the token ids. Of entries with equal
+ * strings each but the first gets a node of its own, entered like a sibling. false: no memory. */
+bool token_nodes(struct token_node **node, uint32_t *n_node, struct token_entry *entry, size_t n_entry,
+                 const int32_t *next_token);
 
 #endif
