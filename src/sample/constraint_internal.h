@@ -61,13 +61,18 @@ struct mask_walk {
 /* Where a token left the rule that the walk began in: the rest of it is for whatever comes after the rule. */
 struct endings {
     const struct byte_set *follow; /* bytes that can begin a rest */
-    struct token_entry *entry;
-    size_t n_entry, capacity;
+    struct token_entry *entry;     /* rests one by one */
+    size_t n_entry, entry_capacity;
+    uint32_t *branch; /* nodes of the trie: all tokens there and below, read from that node's byte on */
+    size_t n_branch, branch_capacity;
     bool too_many;
     bool no_memory;
 };
 
 /* Begin at the tops from stacks->top_mark on. */
 void mask_walk_run(struct mask_walk *w);
+
+/* The same from within the trie: what is read are the bytes of node i and of those below it. */
+void mask_walk_branch(struct mask_walk *w, uint32_t i);
 
 #endif

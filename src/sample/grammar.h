@@ -11,7 +11,8 @@
 
 #include "base/status.h"
 
-#define NODE_NONE UINT32_MAX
+#define NODE_NONE       UINT32_MAX
+#define NODE_NOT_SIMPLE 0x80000000u /* set in grammar.next where the node that it leads to is not simple */
 
 enum {
     GRAMMAR_NODE_MAX = 1 << 18,
@@ -36,14 +37,14 @@ struct grammar_call {
 struct grammar_node {
     uint32_t call, n_call; /* call[call] to call[call + n_call - 1] */
     uint32_t rule;         /* that it belongs to */
-    uint32_t min, max;     /* of a counted node: how often its call is taken */
+    uint32_t min, max;     /* of a counted node: how often its call is taken; max of a text node: characters, if bounded */
     uint16_t need;         /* frames needed on top of this one to come to the end of the rule */
     uint16_t need_more;    /* of a counted node while its count is below min */
     bool final;            /* the rule may end here */
     bool last;             /* final, and nothing leads on */
     bool simple;           /* reads bytes only, and the rule does not end here */
     bool counted;          /* one call, back to itself; the frame counts */
-    bool text;             /* reads any ordinary character (token_trie.h) and is then where it was */
+    bool text; /* ordinary characters (token_trie.h) may follow, and no part of them can end the rule where more may come */
 };
 
 struct grammar_rule {
@@ -59,7 +60,7 @@ struct grammar {
     struct grammar_node *node;
     struct grammar_call *call;
     struct grammar_rule *rule;
-    uint32_t *next;           /* [n_node][n_class]: the node that a byte of the class leads to, or NODE_NONE */
+    uint32_t *next; /* [n_node][n_class]: the node that a byte of the class leads to and NODE_NOT_SIMPLE, or NODE_NONE */
     unsigned char class[256]; /* of each byte: bytes that no node tells apart share one */
     uint32_t root;            /* rule */
 };
@@ -68,7 +69,8 @@ void grammar_free(struct grammar *g); /* takes NULL */
 
 static inline uint32_t grammar_next(const struct grammar *g, uint32_t node, unsigned byte)
 {
-    return g->next[(size_t)node * g->n_class + g->class[byte]];
+    const uint32_t to = g->next[(size_t)node * g->n_class + g->class[byte]];
+    return to == NODE_NONE ? to : to & ~NODE_NOT_SIMPLE;
 }
 
 /* Bytes that can be read at the node inside its rule. */

@@ -206,6 +206,31 @@ static void find_simple(struct grammar *g)
         n->simple = n->n_call == 0 && !n->final && !n->counted;
         r->max_need = n->need > r->max_need ? n->need : r->max_need;
     }
+    for (size_t i = 0; i < (size_t)g->n_node * g->n_class; i++)
+        if (g->next[i] != NODE_NONE && !g->node[g->next[i]].simple)
+            g->next[i] |= NODE_NOT_SIMPLE;
+}
+
+/* How many ordinary characters the call leads to at least, 0: not any of them. */
+static uint32_t text_of_call(const struct grammar *g, struct grammar_call call)
+{
+    const struct grammar_node *start = &g->node[g->rule[call.rule].start];
+    return start->counted && start->n_call == 1 && g->rule[g->call[start->call].rule].is_character ? start->max : 0;
+}
+
+static uint32_t text_of_node(const struct grammar *g, uint32_t i)
+{
+    const struct grammar_node *n = &g->node[i];
+    if (n->counted)
+        return n->n_call == 1 && g->rule[g->call[n->call].rule].is_character ? n->max : 0;
+    if (n->n_call == 0)
+        return reads_text(g, i, i) ? UINT32_MAX : 0;
+    uint32_t most = 0;
+    for (uint32_t c = 0; c < n->n_call; c++) {
+        const uint32_t one = text_of_call(g, g->call[n->call + c]);
+        most = one > most ? one : most;
+    }
+    return most;
 }
 
 static void find_text(struct grammar *g)
@@ -216,12 +241,10 @@ static void find_text(struct grammar *g)
     }
     for (uint32_t i = 0; i < g->n_node; i++) {
         struct grammar_node *n = &g->node[i];
-        if ((n->final || n->counted) && text_follows(&g->rule[n->rule]))
-            continue;
-        if (n->counted)
-            n->text = n->n_call == 1 && g->rule[g->call[n->call].rule].is_character;
-        else
-            n->text = n->n_call == 0 && reads_text(g, i, i);
+        const bool must_look = (n->final || n->n_call > 0) && text_follows(&g->rule[n->rule]);
+        const uint32_t most = must_look ? 0 : text_of_node(g, i);
+        n->text = most > 0;
+        n->max = most > 0 ? most : n->max;
     }
 }
 

@@ -22,6 +22,8 @@ struct node_mask {
     size_t n_token;
     struct token_node *ending; /* rests of tokens that leave the rule */
     uint32_t n_ending;
+    uint32_t *branch; /* the same where many begin alike: nodes of the vocabulary's trie */
+    size_t n_branch;
     uint32_t reach; /* frames that the walk needed, the node's own included */
     bool direct;    /* too many rests: walk over the whole trie instead */
 };
@@ -55,6 +57,7 @@ static void node_mask_free(struct node_mask *e)
     free(e->bits);
     free(e->token);
     free(e->ending);
+    free(e->branch);
     free(e);
 }
 
@@ -168,7 +171,7 @@ static void add_text(const struct mask_cache *m, uint32_t node, uint32_t count, 
 {
     const struct grammar_node *n = &m->constraint->grammar->node[node];
     const struct token_trie *t = m->trie;
-    const uint32_t room = !n->counted || n->max == UINT32_MAX ? UINT32_MAX : n->max - count;
+    const uint32_t room = n->max == UINT32_MAX ? UINT32_MAX : n->max - count;
     if (room >= t->max_depth) {
         memcpy(mask, t->text, t->n_word * sizeof *mask);
         return;
@@ -261,9 +264,11 @@ static enum mr_status fill_node_mask(struct mask_cache *m, struct node_mask *e, 
     if (ok && !e->direct)
         ok = keep_tokens(m, e) && (endings.n_entry == 0 ||
                                    token_nodes(&e->ending, &e->n_ending, endings.entry, endings.n_entry, m->trie->next_token));
-    m->bytes += e->n_ending * sizeof *e->ending;
+    m->bytes += e->n_ending * sizeof *e->ending + endings.n_branch * sizeof *e->branch;
     *work += w.work;
     free(endings.entry);
+    e->branch = endings.branch;
+    e->n_branch = endings.n_branch;
     return ok ? MR_OK : MR_NO_MEMORY;
 }
 
@@ -295,15 +300,30 @@ static enum mr_status find_node_mask(const struct node_mask **out, struct mask_c
     return MR_OK;
 }
 
-/* Add what can be read from the place with its real stack: of `node[n_node]`, or of the whole trie where NULL. */
-static enum mr_status walk_outer(struct mask_cache *m, const struct position *p, struct stack_top top,
-                                 const struct node_mask *e, uint64_t *mask)
+/* Add what can be read from the place with its real stack, out of the whole trie. */
+static enum mr_status walk_direct(struct mask_cache *m, const struct position *p, struct stack_top top, uint64_t *mask)
 {
     struct mask_walk w = walk_of(m, &m->outer, mask);
-    if (e != NULL) {
-        w.node = e->ending;
-        w.n_node = e->n_ending;
+    if (!stand_at(&m->outer, p->n_frame, top))
+        return MR_NO_MEMORY;
+    mask_walk_run(&w);
+    return m->outer.status;
+}
+
+/* The same, out of the rests that e left. */
+static enum mr_status walk_endings(struct mask_cache *m, const struct position *p, struct stack_top top,
+                                   const struct node_mask *e, uint64_t *mask)
+{
+    struct mask_walk w = walk_of(m, &m->outer, mask);
+    for (size_t i = 0; i < e->n_branch; i++) {
+        if (!stand_at(&m->outer, p->n_frame, top))
+            return MR_NO_MEMORY;
+        mask_walk_branch(&w, e->branch[i]);
     }
+    if (e->n_ending == 0)
+        return m->outer.status;
+    w.node = e->ending;
+    w.n_node = e->n_ending;
     if (!stand_at(&m->outer, p->n_frame, top))
         return MR_NO_MEMORY;
     mask_walk_run(&w);
@@ -326,15 +346,15 @@ static enum mr_status add_place(struct mask_cache *m, const struct position *p, 
         const struct node_mask *e;
         MR_TRY(find_node_mask(&e, m, top.node, top.count, &work));
         if (e->direct || e->reach + p->frame[top.parent].depth > GRAMMAR_STACK_MAX)
-            return walk_outer(m, p, top, NULL, mask);
+            return walk_direct(m, p, top, mask);
         add_node_mask(e, mask, m->trie->n_word);
         if (top.parent == 0)
             return MR_OK;
         const bool final = top_is_final(&g->node[top.node], top.count);
         const struct stack_frame below = p->frame[top.parent];
         top = (struct stack_top){below.node, below.count, below.parent};
-        if (e->n_ending > 0)
-            MR_TRY(walk_outer(m, p, top, e, mask));
+        if (e->n_ending > 0 || e->n_branch > 0)
+            MR_TRY(walk_endings(m, p, top, e, mask));
         if (!final)
             return MR_OK;
     }
@@ -411,6 +431,9 @@ enum mr_status mask_cache_warm(struct mask_cache *m, size_t work, struct mr_erro
     for (uint32_t i = 0; i < g->n_node && done < work && m->bytes < CACHE_BYTES_MAX / 2; i++) {
         const struct node_mask *e;
         const uint32_t count = g->node[i].counted ? g->node[i].min : 0;
+        const bool only_passed = i == g->rule[g->node[i].rule].start && g->node[i].rule != g->root && !g->node[i].counted;
+        if (only_passed) /* as a rule begins, its first byte has been read */
+            continue;
         if (find_node_mask(&e, m, i, count, &done) != MR_OK)
             return mr_fail(err, MR_NO_MEMORY, "no memory for masks");
     }

@@ -3,7 +3,8 @@
 #include "sample/constraint_internal.h"
 
 enum {
-    ENDINGS_MAX = 1 << 16 /* rests of tokens kept for one node */
+    ENDINGS_MAX = 1 << 16, /* rests of tokens kept for one node */
+    BRANCH_MIN = 128       /* nodes of a branch that is kept as one */
 };
 
 static void add_tokens(struct mask_walk *w, const struct token_node *node)
@@ -21,12 +22,20 @@ static void add_ending(struct endings *e, const struct token_trie *t, int32_t to
         e->too_many = true;
         return;
     }
-    if (!mem_grow(&e->entry, &e->capacity, e->n_entry + 1, sizeof *e->entry)) {
+    if (!mem_grow(&e->entry, &e->entry_capacity, e->n_entry + 1, sizeof *e->entry)) {
         e->no_memory = true;
         return;
     }
     const size_t n = t->offset[token + 1] - t->offset[token];
-    e->entry[e->n_entry++] = (struct token_entry){t->bytes + t->offset[token] + depth, (uint32_t)(n - depth), token};
+    e->entry[e->n_entry++] = token_entry(t->bytes + t->offset[token] + depth, n - depth, token);
+}
+
+static void add_branch(struct endings *e, uint32_t node)
+{
+    if (mem_grow(&e->branch, &e->branch_capacity, e->n_branch + 1, sizeof *e->branch))
+        e->branch[e->n_branch++] = node;
+    else
+        e->no_memory = true;
 }
 
 /* The rule can end at trie node i: keep the rests of the tokens below that something after the rule may read. */
@@ -36,6 +45,10 @@ static void collect_endings(struct mask_walk *w, uint32_t i)
     for (uint32_t child = i + 1; child < at->end && !w->endings->too_many; child = w->node[child].end) {
         if (!byte_set_has(w->endings->follow, w->node[child].byte))
             continue;
+        if (w->node[child].end - child >= BRANCH_MIN) {
+            add_branch(w->endings, child);
+            continue;
+        }
         for (uint32_t k = child; k < w->node[child].end; k++) {
             w->work++;
             if (w->node[k].token >= 0)
@@ -89,29 +102,32 @@ static void walk_node(struct mask_walk *w, uint32_t i)
  * left to walk_node. */
 static void walk_simple(struct mask_walk *w, uint32_t i, struct stack_top top)
 {
-    struct stacks *s = w->stacks;
-    const struct grammar *g = s->g;
-    const uint32_t end = w->node[i].end;
-    const struct walk_level above = w->level[w->node[i].depth];
-    w->state[w->node[i].depth] = top.node;
-    for (i++; i < end; w->work++) {
-        const struct token_node *node = &w->node[i];
-        const uint32_t to = w->skip_text && node->text ? NODE_NONE : grammar_next(g, w->state[node->depth - 1], node->byte);
-        if (to == NODE_NONE) {
-            i = node->end;
+    const struct grammar *g = w->stacks->g;
+    const struct token_node *nodes = w->node;
+    const uint32_t end = nodes[i].end, n_class = g->n_class;
+    const struct walk_level above = w->level[nodes[i].depth];
+    const bool skip_text = w->skip_text;
+    uint32_t *state = w->state;
+    size_t work = 0;
+    state[nodes[i].depth] = top.node;
+    for (i++; i < end; work++) {
+        const struct token_node *node = &nodes[i];
+        const uint32_t from = state[node->depth - 1];
+        const uint32_t to = skip_text && node->text ? NODE_NONE : g->next[(size_t)from * n_class + g->class[node->byte]];
+        if (!(to & NODE_NOT_SIMPLE)) {
+            state[node->depth] = to;
+            add_tokens(w, node);
+            i++;
             continue;
         }
-        if (!g->node[to].simple) {
-            s->top[above.first] = (struct stack_top){w->state[node->depth - 1], 0, top.parent};
+        if (to != NODE_NONE) {
+            w->stacks->top[above.first] = (struct stack_top){from, 0, top.parent};
             w->level[node->depth - 1] = (struct walk_level){above.first, above.first + 1, above.n_frame};
             walk_node(w, i);
-            i = node->end;
-            continue;
         }
-        w->state[node->depth] = to;
-        add_tokens(w, node);
-        i++;
+        i = node->end;
     }
+    w->work += work;
 }
 
 /* Whether every node of the place's rule fits on the stack. */
@@ -140,7 +156,14 @@ static void walk_below(struct mask_walk *w, uint32_t i)
 
 void mask_walk_run(struct mask_walk *w)
 {
-    struct stacks *s = w->stacks;
+    const struct stacks *s = w->stacks;
     w->level[0] = (struct walk_level){s->top_mark, s->n_top, s->n_frame};
     walk_below(w, 0);
+}
+
+void mask_walk_branch(struct mask_walk *w, uint32_t i)
+{
+    const struct stacks *s = w->stacks;
+    w->level[w->node[i].depth - 1] = (struct walk_level){s->top_mark, s->n_top, s->n_frame};
+    walk_node(w, i);
 }

@@ -7,15 +7,31 @@
 #include "base/memory.h"
 #include "base/utf8.h"
 
+/* The first bytes as a number, so that most comparisons are of numbers. */
+static uint64_t entry_key(const char *s, size_t n)
+{
+    uint64_t key = 0;
+    for (size_t i = 0; i < sizeof key; i++)
+        key = key << 8 | (i < n ? (unsigned char)s[i] : 0);
+    return key;
+}
+
 static int compare_entries(const void *a, const void *b)
 {
     const struct token_entry *x = a, *y = b;
+    if (x->key != y->key)
+        return x->key < y->key ? -1 : 1;
     const int order = memcmp(x->s, y->s, x->n < y->n ? x->n : y->n);
     if (order != 0)
         return order;
     if (x->n != y->n)
         return x->n < y->n ? -1 : 1;
     return (x->token > y->token) - (x->token < y->token);
+}
+
+struct token_entry token_entry(const char *s, size_t n, int32_t token)
+{
+    return (struct token_entry){.key = entry_key(s, n), .s = s, .n = (uint32_t)n, .token = token};
 }
 
 static size_t common_prefix(const struct token_entry *a, const struct token_entry *b)
@@ -112,7 +128,7 @@ static size_t read_pieces(struct token_trie *t, const struct token_piece *piece,
         if (!is_usable(p))
             continue;
         memcpy(t->bytes + n_byte, p->s, p->n);
-        entry[n_entry++] = (struct token_entry){t->bytes + n_byte, (uint32_t)p->n, i};
+        entry[n_entry++] = token_entry(t->bytes + n_byte, p->n, i);
         n_byte += p->n;
         t->n_character[i] = ordinary_characters(p->s, p->n);
         if (t->n_character[i] > 0)

@@ -60,10 +60,12 @@ int32_t token_trie_longest(const struct token_trie *t, const char *s, size_t n, 
 
 /* A string and the token it belongs to. */
 struct token_entry {
+    uint64_t key; /* see token_entry */
     const char *s;
     uint32_t n;
     int32_t token;
 };
+struct token_entry token_entry(const char *s, size_t n, int32_t token); /* s is borrowed */
 
 /* The nodes of a trie of entry[n_entry], which are sorted in place. next_token: that of the token ids. Of entries with equal
  * strings each but the first gets a node of its own, entered like a sibling. false: no memory. */
