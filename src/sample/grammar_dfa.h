@@ -10,7 +10,7 @@
 enum {
     DFA_STATE_MAX = 1 << 17,
     DFA_EDGE_MAX = 1 << 21,
-    DFA_WORK_MAX = 1 << 25 /* states that one conversion visits */
+    DFA_WORK_MAX = 1 << 23 /* states that one conversion visits */
 };
 
 struct dfa_edge {
