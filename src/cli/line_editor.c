@@ -16,7 +16,8 @@
 #include "cli/interrupt.h"
 
 enum {
-    HISTORY_ENTRIES = 1000
+    HISTORY_ENTRIES = 1000,
+    CTRL_D = 4
 };
 
 struct line_editor {
@@ -45,6 +46,8 @@ static int read_character(EditLine *el, wchar_t *out)
             continue;
         if (n <= 0)
             return (int)n;
+        if (byte == '\0') /* Ctrl-D that was typed before libedit changed the terminal's mode */
+            byte = CTRL_D;
         const size_t used = mbrtowc(out, &byte, 1, &state);
         if (used <= 1)
             return 1;

@@ -26,7 +26,7 @@ def chat(tmp_path):
 
 def test_a_question_is_answered_and_the_next_knows_the_first(chat):
     t = chat("-q")
-    t.type("What is the capital of France?\r")
+    t.type("Tell me the capital of France.\r")
     t.expect("Paris")
     t.expect(PROMPT)
     t.type("/stats\r")
