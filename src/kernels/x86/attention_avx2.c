@@ -11,19 +11,28 @@
 
 enum {
     T = ATTENTION_BLOCK,
-    TILE = 4 /* queries: 8 sums, 2 keys or values, 1 broadcast in 16 registers */
+    TILE = 4, /* queries: 8 sums, 2 keys or values, 1 broadcast in 16 registers */
+    LINE = 64 /* bytes of a cache line: 16-bit keys and values of all tokens of a block for one d */
 };
 
 /* What the queries of a tile make of one block. */
 struct tile {
-    int n_query;
+    const char *next;           /* what the next block reads, fetched line by line meanwhile; NULL: nothing is */
     int begin[TILE], end[TILE]; /* visible tokens of the block */
     float *acc[TILE];
     _Alignas(32) float p[TILE][T];
 };
 
+/* Eight keys or values as floats, from where element i of a block's part stands. */
+typedef __m256 load_fn(const void *part, int i);
+
+SIMD_INLINE __m256 load_f32(const void *part, int i) { return _mm256_loadu_ps((const float *)part + i); }
+SIMD_INLINE __m256 load_f16(const void *part, int i) { return simd_load_f16((const uint16_t *)part + i); }
+SIMD_INLINE __m256 load_bf16(const void *part, int i) { return simd_load_bf16((const uint16_t *)part + i); }
+
 /* scores of all 16 tokens, those that a query must not see included */
-SIMD_INLINE void tile_scores(struct tile *tile, const struct attention_job *job, int first, int n_query, const float *k)
+SIMD_INLINE void tile_scores(load_fn *load, struct tile *tile, const struct attention_job *job, int first, int n_query,
+                             const void *k)
 {
     const int head_dim = job->head_dim;
     const float *q = job->q + (size_t)first * (size_t)head_dim;
@@ -32,7 +41,9 @@ SIMD_INLINE void tile_scores(struct tile *tile, const struct attention_job *job,
     for (int i = 0; i < n_query; i++)
         sum[i][0] = sum[i][1] = _mm256_setzero_ps();
     for (int d = 0; d < head_dim; d++) {
-        const __m256 k0 = _mm256_loadu_ps(k + d * T), k1 = _mm256_loadu_ps(k + d * T + SIMD_FLOATS);
+        const __m256 k0 = load(k, d * T), k1 = load(k, d * T + SIMD_FLOATS);
+        if (load != load_f32)
+            _mm_prefetch(tile->next + d * LINE, _MM_HINT_T0);
 #pragma GCC unroll 4
         for (int i = 0; i < n_query; i++) {
             const __m256 x = _mm256_broadcast_ss(q + i * head_dim + d);
@@ -118,7 +129,8 @@ SIMD_INLINE void softmax(struct tile *tile, const struct attention_job *job, int
 }
 
 /* acc[query][d .. d + 8 n_part) += p v over the tokens begin .. end */
-SIMD_INLINE void add_values(const struct tile *tile, int first, int n_query, int n_part, const float *v, int d, int head_dim)
+SIMD_INLINE void add_values(load_fn *load, const struct tile *tile, int first, int n_query, int n_part, const void *v, int d,
+                            int head_dim)
 {
     const int begin = tile->begin[first], end = tile->end[first];
     __m256 sum[TILE][2];
@@ -128,11 +140,10 @@ SIMD_INLINE void add_values(const struct tile *tile, int first, int n_query, int
         for (int h = 0; h < n_part; h++)
             sum[i][h] = _mm256_loadu_ps(tile->acc[first + i] + d + SIMD_FLOATS * h);
     for (int t = begin; t < end; t++) {
-        const float *at = v + t * head_dim + d;
         __m256 value[2];
 #pragma GCC unroll 2
         for (int h = 0; h < n_part; h++)
-            value[h] = _mm256_loadu_ps(at + SIMD_FLOATS * h);
+            value[h] = load(v, t * head_dim + d + SIMD_FLOATS * h);
 #pragma GCC unroll 4
         for (int i = 0; i < n_query; i++) {
             const __m256 p = _mm256_broadcast_ss(&tile->p[first + i][t]);
@@ -148,43 +159,56 @@ SIMD_INLINE void add_values(const struct tile *tile, int first, int n_query, int
             _mm256_storeu_ps(tile->acc[first + i] + d + SIMD_FLOATS * h, sum[i][h]);
 }
 
-SIMD_INLINE void add_all_values(const struct tile *tile, int first, int n_query, const float *v, int head_dim)
+/* The last values of heads whose size is no multiple of eight. */
+SIMD_INLINE void add_last_values(load_fn *load, const struct tile *tile, int first, int n_query, const void *v, int d,
+                                 int head_dim)
+{
+    const int left = head_dim - d;
+    for (int i = first; i < first + n_query; i++)
+        for (int t = tile->begin[i]; t < tile->end[i]; t++) {
+            float value[SIMD_FLOATS]; /* ends at the row's end: nothing behind the block is read */
+            _mm256_storeu_ps(value, load(v, t * head_dim + head_dim - SIMD_FLOATS));
+            for (int j = 0; j < left; j++)
+                tile->acc[i][d + j] += tile->p[i][t] * value[SIMD_FLOATS - left + j];
+        }
+}
+
+SIMD_INLINE void add_all_values(load_fn *load, const struct tile *tile, int first, int n_query, const void *v, int head_dim)
 {
     int d = 0;
     for (; d + 2 * SIMD_FLOATS <= head_dim; d += 2 * SIMD_FLOATS)
-        add_values(tile, first, n_query, 2, v, d, head_dim);
+        add_values(load, tile, first, n_query, 2, v, d, head_dim);
     if (d + SIMD_FLOATS <= head_dim) {
-        add_values(tile, first, n_query, 1, v, d, head_dim);
+        add_values(load, tile, first, n_query, 1, v, d, head_dim);
         d += SIMD_FLOATS;
     }
-    for (; d < head_dim; d++)
-        for (int i = first; i < first + n_query; i++)
-            for (int t = tile->begin[i]; t < tile->end[i]; t++)
-                tile->acc[i][d] += tile->p[i][t] * v[t * head_dim + d];
+    if (d < head_dim)
+        add_last_values(load, tile, first, n_query, v, d, head_dim);
 }
 
 /* Queries first .. first + n_query, all of which see something of block b. */
-SIMD_INLINE void add_tile(struct tile *tile, const struct attention_job *job, int first, int n_query, const float *k,
-                          const float *v)
+SIMD_INLINE void add_tile(load_fn *load, struct tile *tile, const struct attention_job *job, int first, int n_query,
+                          const void *k, const void *v)
 {
     bool alike = true; /* the same tokens visible to all */
-    tile_scores(tile, job, first, n_query, k);
+    tile_scores(load, tile, job, first, n_query, k);
     for (int i = 0; i < n_query; i++) {
         tile->acc[i] = job->acc + (size_t)(first + i) * (size_t)job->head_dim;
         softmax(tile, job, first, i);
         alike = alike && tile->begin[i] == tile->begin[0] && tile->end[i] == tile->end[0];
     }
     if (alike)
-        add_all_values(tile, 0, n_query, v, job->head_dim);
+        add_all_values(load, tile, 0, n_query, v, job->head_dim);
     else
         for (int i = 0; i < n_query; i++)
-            add_all_values(tile, i, 1, v, job->head_dim);
+            add_all_values(load, tile, i, 1, v, job->head_dim);
 }
 
 /* Block b for all queries, in tiles of neighbours that see something of it. */
-static void add_block(const struct attention_job *job, int b, const float *k, const float *v)
+SIMD_INLINE void add_block(load_fn *load, const struct attention_job *job, int b, const void *k, const void *v,
+                           const char *next)
 {
-    struct tile tile;
+    struct tile tile = {.next = next};
     int first = 0, n = 0;
     for (int i = 0; i <= job->n_query; i++) {
         bool sees = false;
@@ -198,16 +222,16 @@ static void add_block(const struct attention_job *job, int b, const float *k, co
         if (n == TILE || (n > 0 && !sees)) {
             switch (n) {
             case 1:
-                add_tile(&tile, job, first, 1, k, v);
+                add_tile(load, &tile, job, first, 1, k, v);
                 break;
             case 2:
-                add_tile(&tile, job, first, 2, k, v);
+                add_tile(load, &tile, job, first, 2, k, v);
                 break;
             case 3:
-                add_tile(&tile, job, first, 3, k, v);
+                add_tile(load, &tile, job, first, 3, k, v);
                 break;
             default:
-                add_tile(&tile, job, first, TILE, k, v);
+                add_tile(load, &tile, job, first, TILE, k, v);
             }
             n = 0;
         }
@@ -223,34 +247,48 @@ static void start(const struct attention_job *job)
     memset(job->acc, 0, (size_t)job->n_query * (size_t)job->head_dim * sizeof *job->acc);
 }
 
+static const char *block_at(const struct attention_job *job, int b) { return job->base + job->block[b] * job->stride; }
+
 static void attention_f32_avx2(const struct attention_job *job)
 {
     start(job);
     for (int b = job->first_block; b < job->last_block; b++) {
-        const float *k = (const float *)(job->base + job->block[b] * job->stride);
-        add_block(job, b, k, k + T * job->head_dim);
+        const float *k = (const float *)block_at(job, b);
+        add_block(load_f32, job, b, k, k + T * job->head_dim, NULL);
     }
 }
 
-typedef __m256 widen_fn(const void *p);
+static void add_widened_block(const struct attention_job *job, int b)
+{
+    add_block(load_f32, job, b, job->scratch, job->scratch + T * job->head_dim, NULL);
+}
 
-SIMD_INLINE __m256 widen_f16(const void *p) { return simd_load_f16(p); }
-SIMD_INLINE __m256 widen_bf16(const void *p) { return simd_load_bf16(p); }
-
-SIMD_INLINE void attention_16(widen_fn *widen, const struct attention_job *job)
+/* Keys and values of 16 bits: one tile of queries widens them as it goes, more share a widened copy. Blocks lie apart, so
+ * that the CPU's own prefetching begins anew with each: the next one is fetched while this one is at work. */
+SIMD_INLINE void attention_16(load_fn *load, const struct attention_job *job)
 {
     const int n = T * job->head_dim;
+    const bool few = job->n_query <= TILE && job->head_dim >= SIMD_FLOATS;
     start(job);
     for (int b = job->first_block; b < job->last_block; b++) {
-        const uint16_t *block = (const uint16_t *)(job->base + job->block[b] * job->stride);
-        for (int i = 0; i < 2 * n; i += SIMD_FLOATS)
-            _mm256_storeu_ps(job->scratch + i, widen(block + i));
-        add_block(job, b, job->scratch, job->scratch + n);
+        const uint16_t *block = (const uint16_t *)block_at(job, b);
+        const char *next = block_at(job, b + 1 < job->last_block ? b + 1 : b);
+        if (few) {
+            add_block(load, job, b, block, block + n, next);
+            continue;
+        }
+        for (int i = 0; i < 2 * n; i += 2 * T) {
+            _mm_prefetch(next + 2 * i, _MM_HINT_T0);
+#pragma GCC unroll 4
+            for (int j = 0; j < 2 * T; j += SIMD_FLOATS)
+                _mm256_storeu_ps(job->scratch + i + j, load(block, i + j));
+        }
+        add_widened_block(job, b);
     }
 }
 
-static void attention_f16_avx2(const struct attention_job *job) { attention_16(widen_f16, job); }
-static void attention_bf16_avx2(const struct attention_job *job) { attention_16(widen_bf16, job); }
+static void attention_f16_avx2(const struct attention_job *job) { attention_16(load_f16, job); }
+static void attention_bf16_avx2(const struct attention_job *job) { attention_16(load_bf16, job); }
 
 void attention_init_avx2(struct kernels *k)
 {
