@@ -139,6 +139,15 @@ enum {
     MR_STOP_BYTES_MAX = 4096 /* of one stop string */
 };
 
+/* What the answer obeys (docs/constraints.md). An answer that ends with MR_FINISH_STOP, and not at a stop string, obeys in full. */
+enum mr_constraint {
+    MR_CONSTRAINT_NONE,
+    MR_CONSTRAINT_JSON_SCHEMA,
+    MR_CONSTRAINT_JSON_OBJECT, /* any JSON object; no text */
+    MR_CONSTRAINT_REGEX,       /* the whole answer matches */
+    MR_CONSTRAINT_GRAMMAR      /* GBNF */
+};
+
 /* What to generate. Copied by mr_engine_submit. */
 struct mr_request {
     const int32_t *prompt;
@@ -151,6 +160,8 @@ struct mr_request {
     int32_t n_stop;
     bool ignore_eos;   /* tokens that end a generation are never chosen */
     bool show_special; /* control tokens give their text */
+    enum mr_constraint constraint;
+    const char *constraint_text; /* the schema, pattern or grammar */
 };
 
 /* max_tokens -1, the defaults of mr_sampling, the rest empty. */

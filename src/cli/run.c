@@ -95,6 +95,8 @@ struct mr_request run_request(const struct run *r, const struct token_list *prom
     request.n_stop = r->options.stop.n;
     request.ignore_eos = r->options.ignore_eos;
     request.show_special = r->options.special;
+    request.constraint = r->constraint.kind;
+    request.constraint_text = r->constraint.text;
     return request;
 }
 
@@ -238,6 +240,8 @@ static int check_arguments(const struct run *r, bool interactive)
         return arguments_fail(r->command, "--json needs a prompt: -p, --file or a pipe");
     if (interactive && o->raw)
         return arguments_fail(r->command, "--raw needs a prompt: -p, --file or a pipe");
+    if (o->ignore_eos && r->constraint.kind != MR_CONSTRAINT_NONE)
+        return arguments_fail(r->command, "--ignore-eos excludes --json-schema, --json-object, --regex and --grammar");
     return model_arguments_check(&r->model_options, r->command);
 }
 
@@ -249,6 +253,7 @@ static int parse(struct run *r, int argc, char **argv)
         {NULL, template_argument, &r->model_options},
         {"Prompt and answer:", run_argument, &r->options},
         {"How tokens are chosen:", sampling_argument, &r->sampling},
+        {"What the answer obeys:", constraint_argument, &r->constraint},
     };
     const struct command_line line = {
         .summary = "Answer a prompt, or converse on the terminal.",
@@ -269,9 +274,13 @@ int command_run(int argc, char **argv)
         return status;
     sampling_arguments_finish(&r.sampling);
     const bool interactive = r.options.prompt == NULL && r.options.file == NULL && isatty(STDIN_FILENO);
-    status = check_arguments(&r, interactive);
-    if (status != ARGUMENTS_GO_ON)
+    status = constraint_arguments_read(&r.constraint, r.command);
+    if (status == ARGUMENTS_GO_ON)
+        status = check_arguments(&r, interactive);
+    if (status != ARGUMENTS_GO_ON) {
+        constraint_arguments_release(&r.constraint);
         return status;
+    }
     struct mr_error err = {{0}};
     const struct sampling_arguments *s = &r.sampling;
     if (open_run(&r, &err) != MR_OK) {
@@ -283,5 +292,6 @@ int command_run(int argc, char **argv)
         status = interactive ? chat_loop(&r) : answer_once(&r);
     }
     close_run(&r);
+    constraint_arguments_release(&r.constraint);
     return status;
 }

@@ -2,6 +2,7 @@
 #ifndef CLI_RUN_H
 #define CLI_RUN_H
 
+#include "cli/constraint_arguments.h"
 #include "cli/generation.h"
 #include "cli/load.h"
 #include "cli/sampling_arguments.h"
@@ -19,6 +20,7 @@ struct run {
     struct run_arguments options;
     struct model_arguments model_options;
     struct sampling_arguments sampling;
+    struct constraint_arguments constraint;
     struct mr_model *model;
     struct mr_engine *engine;
     struct chat_prompt *chat; /* NULL: --raw */

@@ -33,6 +33,7 @@ static enum mr_status create_parts(struct mr_engine *e, struct mr_error *err)
         return mr_fail(err, MR_BAD_INPUT, "max_running is %d, the model was opened for at most %d", n_slot, info->max_logits);
     MR_TRY(model_kv_create(&e->kv, e->model->model, n_slot, e->n_ctx, (int64_t)n_slot * e->n_ctx, err));
     MR_TRY(sampler_create(&e->sampler, info->n_vocab, err));
+    constraint_store_init(&e->constraints, e->model->tokenizer);
     e->slot = mem_zero_array((size_t)n_slot, sizeof *e->slot);
     e->waiting = mem_zero_array((size_t)e->options.max_queue, sizeof(struct request_record *));
     e->row_token = mem_array((size_t)e->max_row, sizeof *e->row_token);
@@ -73,6 +74,7 @@ void mr_engine_free(struct mr_engine *e)
         free(e->waiting[(e->first_waiting + i) % e->options.max_queue]);
     model_kv_free(e->kv);
     sampler_free(e->sampler);
+    constraint_store_release(&e->constraints);
     record_queue_release(&e->events);
     free(e->slot);
     free(e->waiting);
@@ -80,6 +82,29 @@ void mr_engine_free(struct mr_engine *e)
     free(e->row_seq);
     free(e->row_wants_logits);
     free(e);
+}
+
+enum mr_status engine_take_constraint(struct mr_engine *e, const struct request_record *r, struct stored_constraint **out,
+                                      struct mr_error *err)
+{
+    static const enum constraint_kind kinds[] = {[MR_CONSTRAINT_JSON_SCHEMA] = CONSTRAINT_JSON_SCHEMA,
+                                                 [MR_CONSTRAINT_JSON_OBJECT] = CONSTRAINT_JSON_OBJECT,
+                                                 [MR_CONSTRAINT_REGEX] = CONSTRAINT_REGEX,
+                                                 [MR_CONSTRAINT_GRAMMAR] = CONSTRAINT_GRAMMAR};
+    *out = NULL;
+    if (r->constraint == MR_CONSTRAINT_NONE)
+        return MR_OK;
+    return constraint_store_take(&e->constraints, out, kinds[r->constraint], request_record_constraint(r),
+                                 (size_t)r->n_constraint, err);
+}
+
+/* What cannot be enforced is refused before the request waits. The compiled form stays in the store. */
+static enum mr_status check_constraint(struct mr_engine *e, const struct request_record *r, struct mr_error *err)
+{
+    struct stored_constraint *c;
+    MR_TRY(engine_take_constraint(e, r, &c, err));
+    constraint_store_leave(&e->constraints, c);
+    return MR_OK;
 }
 
 enum mr_status mr_engine_submit(struct mr_engine *e, const struct mr_request *request, uint64_t *id, struct mr_error *err)
@@ -90,6 +115,11 @@ enum mr_status mr_engine_submit(struct mr_engine *e, const struct mr_request *re
     const struct request_limits limits = {.n_vocab = model_info(e->model->model)->n_vocab, .n_ctx = e->n_ctx};
     struct request_record *record;
     MR_TRY(request_record_create(&record, request, &limits, err));
+    const enum mr_status status = check_constraint(e, record, err);
+    if (status != MR_OK) {
+        free(record);
+        return status;
+    }
     if (!record_queue_reserve(&e->events, LAST_EVENT_BYTES)) {
         free(record);
         return mr_fail(err, MR_NO_MEMORY, "no memory for the events of a request");

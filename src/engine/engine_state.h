@@ -5,6 +5,7 @@
 #define ENGINE_ENGINE_STATE_H
 
 #include "engine/answer.h"
+#include "engine/constraint_store.h"
 #include "engine/loaded_model.h"
 #include "engine/record_queue.h"
 #include "engine/request_record.h"
@@ -18,6 +19,8 @@ struct sequence {
     int n_cached;               /* tokens whose keys and values are in the cache */
     struct mr_logit_bias *bias; /* the request's, and the tokens that ignore_eos excludes */
     int n_bias;
+    struct stored_constraint *stored; /* NULL: the answer is free */
+    struct constraint_state *constraint;
     struct answer answer;
     struct mr_usage usage;
     int64_t start_us, first_us;
@@ -49,6 +52,7 @@ struct mr_engine {
     int n_ctx;
     struct model_kv *kv;
     struct sampler *sampler;
+    struct constraint_store constraints;
     struct sequence *slot;           /* max_running of them */
     struct request_record **waiting; /* a ring of max_queue places, the oldest first */
     int first_waiting, n_waiting;
@@ -69,6 +73,10 @@ enum mr_status engine_emit(struct mr_engine *e, const struct event_record *event
                            const char *text);
 /* Queue the end of a request whose room was reserved when it was submitted; error may be NULL. */
 void engine_emit_end(struct mr_engine *e, struct event_record event, const char *error);
+
+/* The compiled constraint of the request; NULL where it has none. Give it back with constraint_store_leave. */
+enum mr_status engine_take_constraint(struct mr_engine *e, const struct request_record *request, struct stored_constraint **out,
+                                      struct mr_error *err);
 
 /* Move a waiting request into a free slot. On failure the slot stays free; the request is the caller's again. */
 enum mr_status sequence_start(struct mr_engine *e, struct sequence *s, struct request_record *request, struct mr_error *err);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "sample/constraint.h"
 #include "sample/sampler.h"
 
 void mr_request_defaults(struct mr_request *request)
@@ -43,7 +44,27 @@ static enum mr_status check_stop(const struct mr_request *r, size_t *bytes, stru
     return MR_OK;
 }
 
-static void copy_tail(struct request_record *record, const struct mr_request *r)
+/* *bytes: of the constraint's text. */
+static enum mr_status check_constraint(const struct mr_request *r, size_t *bytes, struct mr_error *err)
+{
+    *bytes = 0;
+    if (r->constraint == MR_CONSTRAINT_NONE)
+        return MR_OK;
+    if ((unsigned)r->constraint > MR_CONSTRAINT_GRAMMAR)
+        return mr_fail(err, MR_BAD_INPUT, "constraint is %d, which is no kind of constraint", (int)r->constraint);
+    if (r->ignore_eos)
+        return mr_fail(err, MR_BAD_INPUT, "ignore_eos and a constraint exclude each other: what obeys has an end");
+    if (r->constraint == MR_CONSTRAINT_JSON_OBJECT)
+        return MR_OK;
+    if (r->constraint_text == NULL)
+        return mr_fail(err, MR_BAD_INPUT, "constraint_text is missing");
+    *bytes = strnlen(r->constraint_text, CONSTRAINT_TEXT_MAX + 1);
+    if (*bytes > CONSTRAINT_TEXT_MAX)
+        return mr_fail(err, MR_BAD_INPUT, "constraint_text has more than %d bytes", CONSTRAINT_TEXT_MAX);
+    return MR_OK;
+}
+
+static void copy_tail(struct request_record *record, const struct mr_request *r, size_t constraint_bytes)
 {
     char *p = (char *)(record + 1);
     memcpy(p, r->prompt, (size_t)r->n_prompt * sizeof *r->prompt);
@@ -56,21 +77,24 @@ static void copy_tail(struct request_record *record, const struct mr_request *r)
         memcpy(p, r->stop[i], n);
         p += n;
     }
+    if (constraint_bytes > 0)
+        memcpy(p, r->constraint_text, constraint_bytes);
 }
 
 enum mr_status request_record_create(struct request_record **out, const struct mr_request *r,
                                      const struct request_limits *limits, struct mr_error *err)
 {
     *out = NULL;
-    size_t stop_bytes;
+    size_t stop_bytes, constraint_bytes;
     MR_TRY(check_prompt(r, limits, err));
     MR_TRY(check_stop(r, &stop_bytes, err));
+    MR_TRY(check_constraint(r, &constraint_bytes, err));
     MR_TRY(sampling_check(&r->sampling, r->bias, r->n_bias, limits->n_vocab, err));
     if (r->max_tokens < -1)
         return mr_fail(err, MR_BAD_INPUT, "max_tokens is %d, must be -1 (until the context is full) or more", r->max_tokens);
     /* No sum overflows: a prompt is shorter than the context, the rest is bounded above. */
-    const size_t bytes =
-        sizeof **out + (size_t)r->n_prompt * sizeof *r->prompt + (size_t)r->n_bias * sizeof *r->bias + stop_bytes;
+    const size_t bytes = sizeof **out + (size_t)r->n_prompt * sizeof *r->prompt + (size_t)r->n_bias * sizeof *r->bias +
+                         stop_bytes + constraint_bytes;
     struct request_record *record = mem_array(bytes, 1);
     if (record == NULL)
         return mr_fail(err, MR_NO_MEMORY, "no memory for a request of %d tokens", r->n_prompt);
@@ -79,9 +103,11 @@ enum mr_status request_record_create(struct request_record **out, const struct m
                                       .max_tokens = r->max_tokens,
                                       .n_bias = r->n_bias,
                                       .n_stop = r->n_stop,
+                                      .constraint = (int32_t)r->constraint,
+                                      .n_constraint = (int32_t)constraint_bytes,
                                       .ignore_eos = r->ignore_eos,
                                       .show_special = r->show_special};
-    copy_tail(record, r);
+    copy_tail(record, r, constraint_bytes);
     *out = record;
     return MR_OK;
 }
@@ -100,4 +126,12 @@ void request_record_stop(const struct request_record *r, const char *stop[MR_STO
         stop[i] = p;
         p += strlen(p) + 1;
     }
+}
+
+const char *request_record_constraint(const struct request_record *r)
+{
+    const char *p = (const char *)(request_record_bias(r) + r->n_bias);
+    for (int32_t i = 0; i < r->n_stop; i++)
+        p += strlen(p) + 1;
+    return p;
 }

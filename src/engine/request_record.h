@@ -13,9 +13,11 @@ struct request_record {
     int32_t max_tokens;
     int32_t n_bias;
     int32_t n_stop;
+    int32_t constraint; /* enum mr_constraint */
+    int32_t n_constraint;
     bool ignore_eos;
     bool show_special;
-    /* behind it: n_prompt token ids, n_bias entries, n_stop strings with their NUL */
+    /* behind it: n_prompt token ids, n_bias entries, n_stop strings with their NUL, n_constraint bytes */
 };
 
 /* What a request must not exceed. */
@@ -32,5 +34,6 @@ const int32_t *request_record_prompt(const struct request_record *r);
 const struct mr_logit_bias *request_record_bias(const struct request_record *r);
 /* stop[i] = the i-th stop string, borrowed. */
 void request_record_stop(const struct request_record *r, const char *stop[MR_STOP_MAX]);
+const char *request_record_constraint(const struct request_record *r); /* n_constraint bytes, no NUL */
 
 #endif

@@ -21,14 +21,19 @@ static enum mr_status start_parts(struct mr_engine *e, struct sequence *s, struc
     memcpy(s->bias, request_record_bias(r), (size_t)r->n_bias * sizeof *s->bias);
     for (int i = r->n_bias; i < s->n_bias; i++)
         s->bias[i] = (struct mr_logit_bias){.token = m->end_token[i - r->n_bias], .bias = -INFINITY};
+    MR_TRY(engine_take_constraint(e, r, &s->stored, err));
+    if (s->stored != NULL)
+        MR_TRY(constraint_state_create(&s->constraint, s->stored->masks, err));
     MR_TRY(answer_start(&s->answer, m->tokenizer, r, err));
     const enum mr_status status = kv_seq_open(model_kv_cache(e->kv), &s->kv);
     return status == MR_OK ? MR_OK : mr_fail(err, status, "the cache has no room for another sequence");
 }
 
-static void release_parts(struct sequence *s)
+static void release_parts(struct mr_engine *e, struct sequence *s)
 {
     answer_release(&s->answer);
+    constraint_state_free(s->constraint);
+    constraint_store_leave(&e->constraints, s->stored);
     free(s->token);
     free(s->bias);
     *s = (struct sequence){0};
@@ -39,7 +44,7 @@ enum mr_status sequence_start(struct mr_engine *e, struct sequence *s, struct re
     *s = (struct sequence){.request = request, .start_us = engine_now_us(e)};
     const enum mr_status status = start_parts(e, s, err);
     if (status != MR_OK) {
-        release_parts(s);
+        release_parts(e, s);
         return status;
     }
     s->usage = (struct mr_usage){.n_prompt = request->n_prompt, .queue_us = s->start_us - request->arrival_us};
@@ -52,5 +57,5 @@ void sequence_release(struct mr_engine *e, struct sequence *s)
         return;
     kv_seq_close(model_kv_cache(e->kv), s->kv);
     free(s->request);
-    release_parts(s);
+    release_parts(e, s);
 }

@@ -105,14 +105,20 @@ static enum mr_status emit_token(struct mr_engine *e, struct sequence *s, const 
 static enum mr_status advance(struct mr_engine *e, struct sequence *s, const float *logits, enum mr_finish *finish,
                               struct mr_error *err)
 {
+    const uint64_t *allowed = NULL;
+    if (s->constraint != NULL)
+        MR_TRY(constraint_mask(&allowed, s->constraint, err));
     const struct sample_point point = {.params = &s->request->sampling,
                                        .bias = s->bias,
                                        .n_bias = s->n_bias,
+                                       .allowed = allowed,
                                        .recent = s->token,
                                        .n_recent = s->n_token,
                                        .position = s->n_token};
     struct sampled chosen;
     MR_TRY(sampler_pick(e->sampler, logits, &point, &chosen, err));
+    if (s->constraint != NULL)
+        MR_TRY(constraint_accept(s->constraint, chosen.token, err));
     s->token[s->n_token++] = chosen.token;
     count_token(e, s);
     return emit_token(e, s, &chosen, finish, err);

@@ -203,7 +203,7 @@ static void add_child(struct grammar_builder *b, struct expr *e, uint32_t child,
 
 uint32_t expr_members(struct grammar_builder *b, const struct expr_members *m)
 {
-    struct expr e = {.kind = EXPR_MEMBERS_OF, .first = (uint32_t)b->n_child, .n = (uint32_t)m->n, .max = m->may_be_empty};
+    struct expr e = {.kind = EXPR_MEMBERS_OF, .first = (uint32_t)b->n_child, .n = (uint32_t)m->n};
     add_child(b, &e, m->separator, 0);
     add_child(b, &e, m->more, 0);
     for (size_t i = 0; i < m->n; i++)

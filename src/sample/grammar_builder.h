@@ -41,7 +41,7 @@ uint32_t expr_choice(struct grammar_builder *b, const uint32_t *expr, size_t n);
 uint32_t expr_repeat(struct grammar_builder *b, uint32_t expr, uint32_t min, uint32_t max);
 uint32_t expr_call(struct grammar_builder *b, uint32_t rule);
 
-/* The members of a list in the given order, with a separator between each two that are there. */
+/* The members of a list in the given order, at least one, with a separator between each two that are there. */
 struct expr_member {
     uint32_t expr;
     bool required;
@@ -51,7 +51,6 @@ struct expr_members {
     size_t n;
     uint32_t separator;
     uint32_t more; /* what may follow the members, any number of times */
-    bool may_be_empty;
 };
 uint32_t expr_members(struct grammar_builder *b, const struct expr_members *m);
 

@@ -10,7 +10,7 @@ enum expr_kind {
     EXPR_BYTES_OF,    /* byte[first ..] */
     EXPR_CHARS_OF,    /* range[first ..] */
     EXPR_JSON_CHAR,
-    EXPR_MEMBERS_OF, /* child[first ..]: separator, more, then n members; max: may be empty */
+    EXPR_MEMBERS_OF, /* child[first ..]: separator, more, then n members */
     EXPR_REPEAT_OF,  /* expression first, min to max times */
     EXPR_CALL_OF,    /* rule first */
     EXPR_DFA_UTF8,   /* dfa[first] */

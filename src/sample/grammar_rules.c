@@ -10,18 +10,6 @@ enum {
     ANALYSIS_WORK_MAX = 1 << 27 /* expressions visited */
 };
 
-static bool is_nullable(const struct grammar_builder *b, uint32_t index, size_t *work);
-
-static bool members_are_nullable(const struct grammar_builder *b, const struct expr *e, size_t *work)
-{
-    for (uint32_t i = 0; i < e->n; i++) {
-        const uint32_t child = b->child[e->first + 2 + i];
-        if (child & EXPR_REQUIRED && !is_nullable(b, child & ~EXPR_REQUIRED, work))
-            return false;
-    }
-    return e->max != 0;
-}
-
 static bool is_nullable(const struct grammar_builder *b, uint32_t index, size_t *work)
 {
     const struct expr *e = &b->expr[index];
@@ -37,8 +25,6 @@ static bool is_nullable(const struct grammar_builder *b, uint32_t index, size_t 
             if (!is_nullable(b, b->child[e->first + i], work))
                 return false;
         return true;
-    case EXPR_MEMBERS_OF:
-        return members_are_nullable(b, e, work);
     case EXPR_REPEAT_OF:
         return e->min == 0 || is_nullable(b, e->first, work);
     case EXPR_CALL_OF:
@@ -190,8 +176,6 @@ static void build_members(struct nfa *n, const struct grammar_builder *b, const 
         some = after;
     }
     nfa_empty(n, some, to);
-    if (e->max != 0)
-        nfa_empty(n, none, to);
 }
 
 static void build_dfa(struct nfa *n, const struct dfa *d, bool json, uint32_t from, uint32_t to)

@@ -83,13 +83,16 @@ static const float *adjust(struct sampler *s, const float *logits, const struct 
     const struct mr_sampling *p = point->params;
     const bool penalty = p->repeat_penalty != 1 || p->presence_penalty != 0 || p->frequency_penalty != 0;
     const int n = p->repeat_last_n >= 0 && p->repeat_last_n < point->n_recent ? p->repeat_last_n : point->n_recent;
-    if (point->n_bias == 0 && !(penalty && n > 0))
+    if (point->n_bias == 0 && !(penalty && n > 0) && point->allowed == NULL)
         return logits;
     memcpy(s->adjusted, logits, (size_t)s->n_vocab * sizeof *logits);
     for (int i = 0; i < point->n_bias; i++)
         s->adjusted[point->bias[i].token] += point->bias[i].bias;
     if (penalty)
         penalize(s, p, point->recent + (point->n_recent - n), n);
+    for (int i = 0; point->allowed != NULL && i < s->n_vocab; i++)
+        if (!(point->allowed[i / 64] >> (i % 64) & 1))
+            s->adjusted[i] = -INFINITY;
     return s->adjusted;
 }
 
@@ -188,7 +191,8 @@ enum mr_status sampler_pick(struct sampler *s, const float *logits, const struct
     MR_TRY(check_logits(logits, s->n_vocab, err));
     out->token = choose(s, adjust(s, logits, point), point);
     if (out->token < 0)
-        return mr_fail(err, MR_BAD_INPUT, "logit_bias excludes every token");
+        return mr_fail(err, MR_BAD_INPUT, "logit_bias excludes every token%s",
+                       point->allowed != NULL ? " that the constraint allows" : "");
     if (point->params->n_logprobs >= 0)
         report(s, logits, point->params->n_logprobs, out);
     return MR_OK;

@@ -15,7 +15,8 @@ struct sample_point {
     const struct mr_sampling *params;
     const struct mr_logit_bias *bias; /* n_bias of them; each id at most once */
     int n_bias;
-    const int32_t *recent; /* the n_recent tokens before this one, prompt included, the latest last */
+    const uint64_t *allowed; /* one bit a token, those that a constraint leaves (constraint.h); NULL: all */
+    const int32_t *recent;   /* the n_recent tokens before this one, prompt included, the latest last */
     int n_recent;
     int32_t position; /* of the token to be chosen */
     int32_t sample;   /* index among the answers to one prompt */
@@ -36,7 +37,7 @@ enum mr_status sampler_create(struct sampler **out, int n_vocab, struct mr_error
 void sampler_free(struct sampler *s); /* takes NULL */
 
 /* Choose from logits[n_vocab], which stay as they are. The parameters have passed sampling_check.
- * BAD_FORMAT: a logit is NaN or plus infinity; BAD_INPUT: the bias leaves no token. */
+ * BAD_FORMAT: a logit is NaN or plus infinity; BAD_INPUT: the bias leaves no token that is allowed. */
 enum mr_status sampler_pick(struct sampler *s, const float *logits, const struct sample_point *point, struct sampled *out,
                             struct mr_error *err);
 

@@ -280,12 +280,13 @@ static enum mr_status check_counts(const struct schema *s, const struct object_l
     return MR_OK;
 }
 
+/* The members of an object that has some; EXPR_NOTHING where it must not have any. */
 static enum mr_status object_members(struct schema *s, const struct schema_set *set, const struct object_limits *l,
                                      struct expr_member *member, uint32_t *expr)
 {
     const uint32_t comma[] = {expr_bytes(s->b, ",", 1), expr_call(s->b, s->blanks)};
     const size_t n = json_object_size(l->names);
-    struct expr_members m = {.member = member, .n = n, .separator = expr_sequence(s->b, comma, 2), .may_be_empty = l->min == 0};
+    struct expr_members m = {.member = member, .n = n, .separator = expr_sequence(s->b, comma, 2)};
     MR_TRY(declared_members(s, set, l, member));
     MR_TRY(free_member(s, set, l, &m.more));
     MR_TRY(check_counts(s, l, m.more != EXPR_NOTHING));
@@ -293,9 +294,11 @@ static enum mr_status object_members(struct schema *s, const struct schema_set *
         *expr = expr_members(s->b, &m);
         return MR_OK;
     }
+    if (l->max == 0)
+        return MR_OK;
     const uint32_t more[] = {m.separator, m.more};
-    const uint32_t all[] = {m.more, expr_repeat(s->b, expr_sequence(s->b, more, 2), 0, l->max > 0 ? l->max - 1 : 0)};
-    *expr = l->max == 0 ? EXPR_EMPTY : expr_repeat(s->b, expr_sequence(s->b, all, 2), l->min > 0, 1);
+    const uint32_t all[] = {m.more, expr_repeat(s->b, expr_sequence(s->b, more, 2), 0, l->max - 1)};
+    *expr = expr_sequence(s->b, all, 2);
     return MR_OK;
 }
 
@@ -309,10 +312,12 @@ enum mr_status schema_object_expr(struct schema *s, const struct schema_set *set
         status = schema_no_memory(s);
     if (status == MR_OK && l.min <= l.max)
         status = object_members(s, set, &l, member, &members);
+    const uint32_t blanks = expr_call(s->b, s->blanks), filled[] = {members, blanks};
+    const uint32_t least = l.min == 0 && l.n_required == 0 ? 0 : 1;
+    const uint32_t part[] = {expr_bytes(s->b, "{", 1), blanks, expr_repeat(s->b, expr_sequence(s->b, filled, 2), least, 1),
+                             expr_bytes(s->b, "}", 1)};
     limits_release(&l);
     free(member);
-    const uint32_t blanks = expr_call(s->b, s->blanks);
-    const uint32_t part[] = {expr_bytes(s->b, "{", 1), blanks, members, blanks, expr_bytes(s->b, "}", 1)};
-    *expr = expr_sequence(s->b, part, 5);
+    *expr = expr_sequence(s->b, part, 4);
     return status;
 }

@@ -274,7 +274,7 @@ def test_every_schema_of_any_json_allows_any_json():
 
 def test_blanks_are_bounded_and_nothing_follows_the_root():
     good = ['{"a": 1}', '{\n  "a": 1\n}', '{"a":[\n1,\n2]}']
-    bad = ['{"a":  1}', '{"a" :1}', '{\n\n"a":1}', ' {}', '{} ', '{}\n', '{' + '\n' + ' ' * 40 + '}', '{\t}']
+    bad = ['{"a":  1}', '{"a" :1}', '{\n\n"a":1}', ' {}', '{} ', '{}\n', '{' + '\n' + ' ' * 40 + '}', '{\t}', '{\n\n}', '[ \n]']
     assert accept("schema", {}, good + bad)["accept"] == [True] * len(good) + [False] * len(bad)
 
 
