@@ -7,6 +7,7 @@
 static const struct command commands[] = {
     {"bench", "measure speed as a share of what the machine can do", command_bench},
     {"inspect", "show what is in a model file", command_inspect},
+    {"template", "show a chat as the text that the model reads", command_template},
     {"tokenize", "show a text as the model's tokens, or tokens as text", command_tokenize},
     {"run", "answer a prompt, or converse on the terminal", command_run},
     {"perplexity", "measure how well a model predicts a text", command_perplexity},

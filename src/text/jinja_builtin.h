@@ -69,9 +69,9 @@ const struct text *text_escape(struct jinja *j, const struct text *t);
 const struct text *text_add_markup(struct jinja *j, const struct text *a, const struct text *b);
 
 /* Arguments of builtins; `what` names the parameter in messages. */
-int64_t jinja_argument_int(struct jinja *j, struct value v, const char *what, int64_t otherwise);
-const struct text *argument_text(struct jinja *j, struct value v, const char *what);
-/* As argument_text, where a missing value or None gives NULL. */
-const struct text *argument_text_or_none(struct jinja *j, struct value v, const char *what);
+int64_t call_int(struct jinja *j, struct value v, const char *what, int64_t otherwise);
+const struct text *call_text(struct jinja *j, struct value v, const char *what);
+/* As call_text, where a missing value or None gives NULL. */
+const struct text *call_text_or_none(struct jinja *j, struct value v, const char *what);
 
 #endif

@@ -93,7 +93,7 @@ static struct value truncated(struct jinja *j, double d)
 static struct value filter_int(struct jinja *j, const struct call *c)
 {
     const struct value otherwise = c->arg[0].type == VALUE_MISSING ? value_int(0) : c->arg[0];
-    const int64_t base = jinja_argument_int(j, c->arg[1], "int: base", 10);
+    const int64_t base = call_int(j, c->arg[1], "int: base", 10);
     int64_t i;
     double d;
     if (base < 0 || base == 1 || base > 36)
@@ -150,9 +150,9 @@ static struct value round_common(struct jinja *j, struct value v, int64_t precis
 
 static struct value filter_round(struct jinja *j, const struct call *c)
 {
-    const int64_t precision = jinja_argument_int(j, c->arg[0], "round: precision", 0);
+    const int64_t precision = call_int(j, c->arg[0], "round: precision", 0);
     const struct text *method =
-        c->arg[1].type == VALUE_MISSING ? text_literal(j, "common") : argument_text(j, c->arg[1], "round: method");
+        c->arg[1].type == VALUE_MISSING ? text_literal(j, "common") : call_text(j, c->arg[1], "round: method");
     if (c->self.type == VALUE_UNDEFINED)
         value_fail_undefined(j, c->self);
     if (!value_is_number(c->self))

@@ -22,7 +22,7 @@ static const struct value *keyword(const struct arguments *a, const char *name)
 
 static const struct builtin *named(struct jinja *j, struct value name, const struct builtin *(*find)(const struct text *))
 {
-    const struct text *t = argument_text(j, name, "the name of a filter or test");
+    const struct text *t = call_text(j, name, "the name of a filter or test");
     const struct builtin *b = find(t);
     if (b == NULL)
         jinja_fail(j, "no filter or test named '%.*s'", (int)(t->n < 80 ? t->n : 80), t->s);

@@ -210,7 +210,7 @@ static struct value filter_groupby(struct jinja *j, const struct call *c)
 static struct value filter_batch(struct jinja *j, const struct call *c)
 {
     const struct list *items = value_items(j, c->self);
-    const int64_t n = jinja_argument_int(j, c->arg[0], "batch: linecount", 0);
+    const int64_t n = call_int(j, c->arg[0], "batch: linecount", 0);
     struct list *batches = list_make(j, 0), *batch = list_make(j, 0);
     for (size_t i = 0; i < items->n; i++) {
         if ((int64_t)batch->n == n) {
@@ -231,7 +231,7 @@ static struct value filter_batch(struct jinja *j, const struct call *c)
 static struct value filter_slice(struct jinja *j, const struct call *c)
 {
     const struct list *items = value_items(j, c->self);
-    const int64_t n_slice = jinja_argument_int(j, c->arg[0], "slice: slices", 0);
+    const int64_t n_slice = call_int(j, c->arg[0], "slice: slices", 0);
     if (n_slice <= 0)
         jinja_fail(j, "slice: needs a number above 0");
     const int64_t each = (int64_t)items->n / n_slice, longer = (int64_t)items->n % n_slice;

@@ -49,20 +49,20 @@ static struct value filter_trim(struct jinja *j, const struct call *c)
 {
     size_t from, to;
     const struct text *t = value_str(j, c->self);
-    text_strip(j, t, argument_text_or_none(j, c->arg[0], "trim: chars"), true, true, &from, &to);
+    text_strip(j, t, call_text_or_none(j, c->arg[0], "trim: chars"), true, true, &from, &to);
     return value_text(text_slice(j, t, from, to));
 }
 
 static struct value filter_replace(struct jinja *j, const struct call *c)
 {
-    const int64_t limit = c->arg[2].type == VALUE_NONE ? -1 : jinja_argument_int(j, c->arg[2], "replace: count", -1);
+    const int64_t limit = c->arg[2].type == VALUE_NONE ? -1 : call_int(j, c->arg[2], "replace: count", -1);
     return value_text(text_replace(j, value_str(j, c->self), value_str(j, c->arg[0]), value_str(j, c->arg[1]), limit));
 }
 
 static struct value filter_center(struct jinja *j, const struct call *c)
 {
     return value_text(
-        text_pad(j, value_str(j, c->self), jinja_argument_int(j, c->arg[0], "center: width", 80), text_literal(j, " "), 'c'));
+        text_pad(j, value_str(j, c->self), call_int(j, c->arg[0], "center: width", 80), text_literal(j, " "), 'c'));
 }
 
 static struct value filter_format(struct jinja *j, const struct call *c)
@@ -88,7 +88,7 @@ static struct value filter_indent(struct jinja *j, const struct call *c)
     if (c->arg[0].type == VALUE_TEXT)
         text_add_text(j, indent, c->arg[0].text);
     else
-        for (int64_t n = jinja_argument_int(j, c->arg[0], "indent: width", 4); n > 0; n--)
+        for (int64_t n = call_int(j, c->arg[0], "indent: width", 4); n > 0; n--)
             text_puts(j, indent, " ");
     const struct text *margin = text_end(j, indent), *end = text_literal(j, "\n");
     /* Two line breaks at the end are one empty line, as where the last line is ended before it is split. */
@@ -109,10 +109,10 @@ static struct value filter_indent(struct jinja *j, const struct call *c)
 static struct value filter_truncate(struct jinja *j, const struct call *c)
 {
     const struct text *t = value_str(j, c->self);
-    const int64_t length = jinja_argument_int(j, c->arg[0], "truncate: length", 255);
-    const int64_t leeway = c->arg[3].type == VALUE_NONE ? 5 : jinja_argument_int(j, c->arg[3], "truncate: leeway", 5);
+    const int64_t length = call_int(j, c->arg[0], "truncate: length", 255);
+    const int64_t leeway = c->arg[3].type == VALUE_NONE ? 5 : call_int(j, c->arg[3], "truncate: leeway", 5);
     const struct text *end =
-        c->arg[2].type == VALUE_MISSING ? text_literal(j, "...") : argument_text(j, c->arg[2], "truncate: end");
+        c->arg[2].type == VALUE_MISSING ? text_literal(j, "...") : call_text(j, c->arg[2], "truncate: end");
     const int64_t n_end = (int64_t)text_length(j, end);
     if (length < n_end || leeway < 0)
         jinja_fail(j, "truncate: the length is below that of the end, or the leeway below 0");

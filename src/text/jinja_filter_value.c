@@ -63,7 +63,7 @@ static struct value filter_dictsort(struct jinja *j, const struct call *c)
 {
     struct pair_order order = {.case_sensitive = value_is_true(c->arg[0])};
     if (c->arg[1].type != VALUE_MISSING) {
-        const struct text *by = argument_text(j, c->arg[1], "dictsort: by");
+        const struct text *by = call_text(j, c->arg[1], "dictsort: by");
         if (!text_is(by, "key") && !text_is(by, "value"))
             jinja_fail(j, "dictsort: by must be 'key' or 'value'");
         order.member = text_is(by, "value");
@@ -83,7 +83,7 @@ static const struct text *json_indent(struct jinja *j, struct value v)
         return NULL;
     if (v.type == VALUE_TEXT)
         return v.text;
-    const int64_t n = jinja_argument_int(j, v, "tojson: indent", 0);
+    const int64_t n = call_int(j, v, "tojson: indent", 0);
     struct text_buffer *b = text_begin(j);
     text_add_repeated(j, b, text_literal(j, " "), n > 0 ? (size_t)n : 0);
     return text_end(j, b);
@@ -99,8 +99,8 @@ static struct value filter_tojson(struct jinja *j, const struct call *c)
         const struct list *separators = value_items(j, c->arg[2]);
         if (separators->n != 2)
             jinja_fail(j, "tojson: separators must be two strings");
-        style.item_separator = argument_text(j, separators->item[0], "tojson: a separator");
-        style.key_separator = argument_text(j, separators->item[1], "tojson: a separator");
+        style.item_separator = call_text(j, separators->item[0], "tojson: a separator");
+        style.key_separator = call_text(j, separators->item[1], "tojson: a separator");
     }
     return value_text(value_to_json(j, c->self, &style));
 }

@@ -65,7 +65,7 @@ static int64_t read_count(struct reader *r, int64_t otherwise)
     if (peek(r) != '*')
         return read_number(r, otherwise);
     r->at++;
-    const int64_t n = jinja_argument_int(r->j, next_argument(r), "a width or precision", 0);
+    const int64_t n = call_int(r->j, next_argument(r), "a width or precision", 0);
     if (n > JINJA_MAX_BYTES || n < -JINJA_MAX_BYTES)
         jinja_fail(r->j, "a width or precision is too large");
     return n;
@@ -105,7 +105,7 @@ static const struct text *one_character(struct jinja *j, struct value v)
 {
     if (v.type == VALUE_TEXT && text_length(j, v.text) == 1)
         return v.text;
-    const int64_t code = v.type == VALUE_TEXT ? -1 : jinja_argument_int(j, v, "the argument of %c", -1);
+    const int64_t code = v.type == VALUE_TEXT ? -1 : call_int(j, v, "the argument of %c", -1);
     if (code < 0 || code > 0x10ffff || (code >= 0xd800 && code < 0xe000))
         jinja_fail(j, "%%c needs a character");
     struct text_buffer *b = text_begin(j);

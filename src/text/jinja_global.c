@@ -13,9 +13,9 @@ static struct value global_range(struct jinja *j, const struct call *c)
 {
     struct range *r = jinja_alloc(j, sizeof *r);
     const bool one = c->arg[1].type == VALUE_MISSING;
-    r->start = one ? 0 : jinja_argument_int(j, c->arg[0], "range(): start", 0);
-    r->stop = jinja_argument_int(j, c->arg[one ? 0 : 1], "range(): stop", 0);
-    r->step = jinja_argument_int(j, c->arg[2], "range(): step", 1);
+    r->start = one ? 0 : call_int(j, c->arg[0], "range(): start", 0);
+    r->stop = call_int(j, c->arg[one ? 0 : 1], "range(): stop", 0);
+    r->step = call_int(j, c->arg[2], "range(): step", 1);
     if (r->step == 0)
         jinja_fail(j, "range(): the step is 0");
     const uint64_t distance = r->step > 0 ? (uint64_t)r->stop - (uint64_t)r->start : (uint64_t)r->start - (uint64_t)r->stop;
@@ -116,7 +116,7 @@ static const struct text *plain_format(struct jinja *j, const struct text *t)
 static struct value global_strftime_now(struct jinja *j, const struct call *c)
 {
     char *out = jinja_alloc(j, MAX_TIME);
-    const struct text *t = argument_text(j, c->arg[0], "strftime_now(): the format");
+    const struct text *t = call_text(j, c->arg[0], "strftime_now(): the format");
     const struct text *format = plain_format(j, t);
     const time_t now = (time_t)j->now;
     struct tm local;

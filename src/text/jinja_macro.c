@@ -204,7 +204,7 @@ const struct builtin *builtin_find(const struct builtin *table, const struct tex
     return NULL;
 }
 
-int64_t jinja_argument_int(struct jinja *j, struct value v, const char *what, int64_t otherwise)
+int64_t call_int(struct jinja *j, struct value v, const char *what, int64_t otherwise)
 {
     if (v.type == VALUE_MISSING)
         return otherwise;
@@ -213,14 +213,14 @@ int64_t jinja_argument_int(struct jinja *j, struct value v, const char *what, in
     return value_integer(v);
 }
 
-const struct text *argument_text(struct jinja *j, struct value v, const char *what)
+const struct text *call_text(struct jinja *j, struct value v, const char *what)
 {
     if (v.type != VALUE_TEXT)
         jinja_fail(j, "%s must be a string, not a %s", what, value_type_name(v));
     return v.text;
 }
 
-const struct text *argument_text_or_none(struct jinja *j, struct value v, const char *what)
+const struct text *call_text_or_none(struct jinja *j, struct value v, const char *what)
 {
-    return v.type == VALUE_MISSING || v.type == VALUE_NONE ? NULL : argument_text(j, v, what);
+    return v.type == VALUE_MISSING || v.type == VALUE_NONE ? NULL : call_text(j, v, what);
 }

@@ -15,7 +15,7 @@ static struct value list_count(struct jinja *j, const struct call *c)
 static struct value list_index(struct jinja *j, const struct call *c)
 {
     const int64_t n = (int64_t)c->self.list->n;
-    int64_t from = jinja_argument_int(j, c->arg[1], "start", 0), to = jinja_argument_int(j, c->arg[2], "stop", n);
+    int64_t from = call_int(j, c->arg[1], "start", 0), to = call_int(j, c->arg[2], "stop", n);
     from = from < -n ? 0 : from < 0 ? from + n : from;
     to = to < -n ? 0 : to < 0 ? to + n : to > n ? n : to;
     for (int64_t i = from; i < to; i++) {

@@ -12,7 +12,7 @@ static struct value part(struct jinja *j, const struct text *t, size_t from, siz
 static struct value strip_sides(struct jinja *j, const struct call *c, bool left, bool right)
 {
     size_t from, to;
-    text_strip(j, c->self.text, argument_text_or_none(j, c->arg[0], "strip(): the argument"), left, right, &from, &to);
+    text_strip(j, c->self.text, call_text_or_none(j, c->arg[0], "strip(): the argument"), left, right, &from, &to);
     return part(j, c->self.text, from, to);
 }
 
@@ -125,7 +125,7 @@ static void split_at_last(struct jinja *j, const struct text *t, const struct te
 
 static const struct text *separator_of(struct jinja *j, const struct call *c)
 {
-    const struct text *separator = argument_text_or_none(j, c->arg[0], "split(): the separator");
+    const struct text *separator = call_text_or_none(j, c->arg[0], "split(): the separator");
     if (separator != NULL && separator->n == 0)
         jinja_fail(j, "split(): the separator is empty");
     return separator;
@@ -135,7 +135,7 @@ static struct value method_split(struct jinja *j, const struct call *c)
 {
     struct list *out = list_make(j, 0);
     const struct text *separator = separator_of(j, c);
-    const int64_t limit = jinja_argument_int(j, c->arg[1], "split(): maxsplit", -1);
+    const int64_t limit = call_int(j, c->arg[1], "split(): maxsplit", -1);
     if (separator == NULL)
         split_words(j, c->self.text, limit, out);
     else
@@ -147,7 +147,7 @@ static struct value method_rsplit(struct jinja *j, const struct call *c)
 {
     struct list *out = list_make(j, 0);
     const struct text *separator = separator_of(j, c);
-    const int64_t limit = jinja_argument_int(j, c->arg[1], "rsplit(): maxsplit", -1);
+    const int64_t limit = call_int(j, c->arg[1], "rsplit(): maxsplit", -1);
     if (separator == NULL)
         split_words_last(j, c->self.text, limit, out);
     else
@@ -191,7 +191,7 @@ static struct value method_splitlines(struct jinja *j, const struct call *c)
 
 static struct value partition(struct jinja *j, const struct call *c, bool last)
 {
-    const struct text *t = c->self.text, *separator = argument_text(j, c->arg[0], "partition(): the separator");
+    const struct text *t = c->self.text, *separator = call_text(j, c->arg[0], "partition(): the separator");
     if (separator->n == 0)
         jinja_fail(j, "partition(): the separator is empty");
     const size_t at = last ? text_find_last(j, t, 0, t->n, separator) : text_find(j, t, 0, t->n, separator);
@@ -215,8 +215,8 @@ static bool select_bytes(struct jinja *j, const struct text *t, struct value sta
     if ((start.type == VALUE_MISSING || start.type == VALUE_NONE) && (end.type == VALUE_MISSING || end.type == VALUE_NONE))
         return true;
     const int64_t n = (int64_t)text_length(j, t);
-    int64_t a = start.type == VALUE_NONE ? 0 : jinja_argument_int(j, start, "the start", 0);
-    int64_t b = end.type == VALUE_NONE ? n : jinja_argument_int(j, end, "the end", n);
+    int64_t a = start.type == VALUE_NONE ? 0 : call_int(j, start, "the start", 0);
+    int64_t b = end.type == VALUE_NONE ? n : call_int(j, end, "the end", n);
     a = a < -n ? 0 : a < 0 ? a + n : a;
     b = b < -n ? 0 : b < 0 ? b + n : b > n ? n : b;
     if (a > n || a > b)
@@ -239,7 +239,7 @@ static struct value find_affix(struct jinja *j, const struct call *c, bool at_en
     const struct list single = {.item = (struct value *)&c->arg[0], .n = 1};
     const struct list *affixes = one.type == VALUE_TUPLE ? one.list : &single;
     for (size_t i = 0; i < affixes->n; i++) {
-        const struct text *affix = argument_text(j, affixes->item[i], "the prefix or suffix");
+        const struct text *affix = call_text(j, affixes->item[i], "the prefix or suffix");
         jinja_work(j, affix->n / JINJA_WORK_BYTES + 1);
         if (inside && has_affix(c->self.text, from, to, affix, at_end))
             return value_bool(true);
@@ -252,20 +252,20 @@ static struct value method_endswith(struct jinja *j, const struct call *c) { ret
 
 static struct value method_removeprefix(struct jinja *j, const struct call *c)
 {
-    const struct text *t = c->self.text, *affix = argument_text(j, c->arg[0], "removeprefix(): the prefix");
+    const struct text *t = c->self.text, *affix = call_text(j, c->arg[0], "removeprefix(): the prefix");
     return part(j, t, has_affix(t, 0, t->n, affix, false) ? affix->n : 0, t->n);
 }
 
 static struct value method_removesuffix(struct jinja *j, const struct call *c)
 {
-    const struct text *t = c->self.text, *affix = argument_text(j, c->arg[0], "removesuffix(): the suffix");
+    const struct text *t = c->self.text, *affix = call_text(j, c->arg[0], "removesuffix(): the suffix");
     return part(j, t, 0, has_affix(t, 0, t->n, affix, true) ? t->n - affix->n : t->n);
 }
 
 static int64_t find_index(struct jinja *j, const struct call *c, bool last)
 {
     size_t from, to;
-    const struct text *t = c->self.text, *what = argument_text(j, c->arg[0], "find(): what to find");
+    const struct text *t = c->self.text, *what = call_text(j, c->arg[0], "find(): what to find");
     if (!select_bytes(j, t, c->arg[1], c->arg[2], &from, &to))
         return -1;
     const size_t at = last ? text_find_last(j, t, from, to, what) : text_find(j, t, from, to, what);
@@ -290,7 +290,7 @@ static struct value method_count(struct jinja *j, const struct call *c)
 {
     size_t from, to;
     int64_t n = 0;
-    const struct text *t = c->self.text, *what = argument_text(j, c->arg[0], "count(): what to count");
+    const struct text *t = c->self.text, *what = call_text(j, c->arg[0], "count(): what to count");
     if (!select_bytes(j, t, c->arg[1], c->arg[2], &from, &to))
         return value_int(0);
     if (what->n == 0)
@@ -343,9 +343,9 @@ const struct text *text_replace(struct jinja *j, const struct text *t, const str
 
 static struct value method_replace(struct jinja *j, const struct call *c)
 {
-    return value_text(text_replace(j, c->self.text, argument_text(j, c->arg[0], "replace(): the old text"),
-                                   argument_text(j, c->arg[1], "replace(): the new text"),
-                                   jinja_argument_int(j, c->arg[2], "replace(): the count", -1)));
+    return value_text(text_replace(j, c->self.text, call_text(j, c->arg[0], "replace(): the old text"),
+                                   call_text(j, c->arg[1], "replace(): the new text"),
+                                   call_int(j, c->arg[2], "replace(): the count", -1)));
 }
 
 const struct text *text_join(struct jinja *j, const struct text *separator, const struct list *items)
@@ -364,7 +364,7 @@ static struct value method_join(struct jinja *j, const struct call *c)
 {
     const struct list *items = value_items(j, c->arg[0]);
     for (size_t i = 0; i < items->n; i++)
-        argument_text(j, items->item[i], "join(): an item");
+        call_text(j, items->item[i], "join(): an item");
     return value_text(text_join(j, c->self.text, items));
 }
 
@@ -385,11 +385,11 @@ const struct text *text_pad(struct jinja *j, const struct text *t, int64_t width
 
 static struct value pad(struct jinja *j, const struct call *c, char align)
 {
-    const struct text *fill = argument_text_or_none(j, c->arg[1], "the fill character");
+    const struct text *fill = call_text_or_none(j, c->arg[1], "the fill character");
     fill = fill == NULL ? text_literal(j, " ") : fill;
     if (text_length(j, fill) != 1)
         jinja_fail(j, "the fill character must be one character");
-    return value_text(text_pad(j, c->self.text, jinja_argument_int(j, c->arg[0], "the width", 0), fill, align));
+    return value_text(text_pad(j, c->self.text, call_int(j, c->arg[0], "the width", 0), fill, align));
 }
 
 static struct value method_center(struct jinja *j, const struct call *c) { return pad(j, c, 'c'); }
@@ -399,7 +399,7 @@ static struct value method_rjust(struct jinja *j, const struct call *c) { return
 static struct value method_zfill(struct jinja *j, const struct call *c)
 {
     const struct text *t = c->self.text, *zero = text_literal(j, "0");
-    const int64_t width = jinja_argument_int(j, c->arg[0], "zfill(): the width", 0);
+    const int64_t width = call_int(j, c->arg[0], "zfill(): the width", 0);
     if (t->n == 0 || (t->s[0] != '+' && t->s[0] != '-'))
         return value_text(text_pad(j, t, width, zero, '>'));
     const struct text *number = text_pad(j, text_slice(j, t, 1, t->n), width - (width > 0), zero, '>');
@@ -408,7 +408,7 @@ static struct value method_zfill(struct jinja *j, const struct call *c)
 
 static struct value method_expandtabs(struct jinja *j, const struct call *c)
 {
-    const int64_t size = jinja_argument_int(j, c->arg[0], "expandtabs(): tabsize", 8);
+    const int64_t size = call_int(j, c->arg[0], "expandtabs(): tabsize", 8);
     const struct text *t = c->self.text;
     struct text_buffer *b = text_begin(j);
     int64_t column = 0;
