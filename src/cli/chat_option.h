@@ -1,11 +1,13 @@
-/* chat_option.h: the chat template that a command uses: --chat-template, else the model's own. */
+/* chat_option.h: the chat template that --chat-template names. */
 #ifndef CLI_CHAT_OPTION_H
 #define CLI_CHAT_OPTION_H
 
-#include "text/chat_prompt.h"
+#include "base/string_buffer.h"
 
-/* option: a built-in name or a file, NULL: not given. t: the model's tokenizer, NULL: no model.
- * NOT_FOUND: there is no template; the message names --chat-template. */
-enum mr_status chat_option_open(struct chat_prompt **out, const char *option, const struct tokenizer *t, struct mr_error *err);
+/* Append the source of a built-in template or of a file. NOT_FOUND: name is neither. */
+enum mr_status chat_option_read(struct string_buffer *out, const char *name, struct mr_error *err);
+
+/* NOT_FOUND, with what to do about it: the model has no template of its own, and none is given. */
+enum mr_status chat_option_missing(struct mr_error *err);
 
 #endif

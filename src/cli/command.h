@@ -14,8 +14,10 @@ enum {
 
 int command_bench(int argc, char **argv);
 int command_inspect(int argc, char **argv);
-int command_tokenize(int argc, char **argv);
+int command_perplexity(int argc, char **argv);
+int command_run(int argc, char **argv);
 int command_template(int argc, char **argv);
+int command_tokenize(int argc, char **argv);
 int command_version(int argc, char **argv);
 
 #endif

@@ -6,8 +6,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/string_buffer.h"
-#include "cli/read_input.h"
+#include "cli/chat_option.h"
 
 enum {
     BAR_CELLS = 40,
@@ -59,18 +58,6 @@ enum mr_status load_model(struct mr_model **out, const struct model_arguments *a
     return status;
 }
 
-static enum mr_status unknown_template(const char *name, const struct mr_error *cause, struct mr_error *err)
-{
-    struct string_buffer known;
-    string_buffer_init(&known);
-    for (int i = 0; chat_template_builtin_at(i) != NULL; i++)
-        string_buffer_printf(&known, "%s%s", i > 0 ? ", " : "", chat_template_builtin_at(i));
-    mr_fail(err, MR_NOT_FOUND, "--chat-template: '%s' is not built in (%s), and as a file: %s", name,
-            known.s != NULL ? known.s : "", cause->message);
-    string_buffer_release(&known);
-    return MR_NOT_FOUND;
-}
-
 enum mr_status load_chat_prompt(struct chat_prompt **out, const struct mr_model *model, const struct model_arguments *a,
                                 struct mr_error *err)
 {
@@ -78,17 +65,9 @@ enum mr_status load_chat_prompt(struct chat_prompt **out, const struct mr_model 
     if (a->chat_template == NULL)
         return chat_prompt_create(out, model, NULL, 0, err);
     struct string_buffer source;
-    struct mr_error cause;
     string_buffer_init(&source);
-    const char *builtin = chat_template_builtin(a->chat_template);
-    enum mr_status status = MR_OK;
-    if (builtin != NULL)
-        string_buffer_puts(&source, builtin);
-    else
-        status = read_file(&source, a->chat_template, &cause);
-    if (status != MR_OK)
-        status = unknown_template(a->chat_template, &cause, err);
-    else
+    enum mr_status status = chat_option_read(&source, a->chat_template, err);
+    if (status == MR_OK)
         status = chat_prompt_create(out, model, source.s != NULL ? source.s : "", source.n, err);
     string_buffer_release(&source);
     return status;

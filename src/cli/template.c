@@ -10,6 +10,7 @@
 #include "cli/command.h"
 #include "cli/model_arguments.h"
 #include "cli/read_input.h"
+#include "text/chat_renderer.h"
 
 struct options {
     const char *messages, *tools;
@@ -142,14 +143,14 @@ static int print(const struct rendered *r, bool as_json, const char *command)
     return written && fflush(stdout) == 0 ? EXIT_SUCCESS : fail(command, "cannot write the output");
 }
 
-static int render(const struct options *o, const struct chat_prompt *p, const char *command)
+static int render(const struct options *o, const struct chat_renderer *p, const char *command)
 {
     struct mr_error err;
     struct rendered r;
     json_t *request;
     enum mr_status status = load_request(&request, o, &err);
     if (status == MR_OK)
-        status = chat_prompt_render(p, request, (int64_t)time(NULL), &r, &err);
+        status = chat_renderer_render(p, request, (int64_t)time(NULL), &r, &err);
     json_decref(request);
     if (status != MR_OK)
         return fail(command, err.message);
@@ -170,16 +171,38 @@ static enum mr_status open_tokenizer(struct tokenizer **out, const char *path, s
     return status == MR_OK ? MR_OK : mr_fail_in(err, status, "'%s'", path);
 }
 
+/* The template that the option names, else the model's own. t may be NULL. */
+static enum mr_status open_renderer(struct chat_renderer **out, const char *name, const struct tokenizer *t,
+                                    struct mr_error *err)
+{
+    const struct gguf_string own = t != NULL ? tokenizer_chat_template(t) : (struct gguf_string){NULL, 0};
+    struct string_buffer source;
+    *out = NULL;
+    if (name == NULL && own.n == 0)
+        return chat_option_missing(err);
+    string_buffer_init(&source);
+    enum mr_status status = MR_OK;
+    if (name != NULL)
+        status = chat_option_read(&source, name, err);
+    else
+        string_buffer_add(&source, own.s, own.n);
+    if (status == MR_OK)
+        status = source.failed ? mr_fail(err, MR_NO_MEMORY, "out of memory")
+                               : chat_renderer_create(out, source.s != NULL ? source.s : "", source.n, t, err);
+    string_buffer_release(&source);
+    return status;
+}
+
 static int open_and_render(const struct options *o, const struct model_arguments *model, const char *command)
 {
     struct mr_error err;
     struct tokenizer *t;
-    struct chat_prompt *p = NULL;
+    struct chat_renderer *r = NULL;
     enum mr_status status = open_tokenizer(&t, model->model, &err);
     if (status == MR_OK)
-        status = chat_option_open(&p, model->chat_template, t, &err);
-    const int result = status == MR_OK ? render(o, p, command) : fail(command, err.message);
-    chat_prompt_free(p);
+        status = open_renderer(&r, model->chat_template, t, &err);
+    const int result = status == MR_OK ? render(o, r, command) : fail(command, err.message);
+    chat_renderer_free(r);
     tokenizer_free(t);
     return result;
 }

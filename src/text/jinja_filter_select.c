@@ -6,7 +6,7 @@ static struct arguments rest_of(const struct arguments *a, size_t n)
 {
     struct arguments rest = *a;
     n = n < a->n ? n : a->n;
-    rest.positional += n;
+    rest.positional = n < a->n ? a->positional + n : NULL;
     rest.n -= n;
     return rest;
 }

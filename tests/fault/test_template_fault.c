@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "fault/failing_malloc.h"
-#include "text/chat_prompt.h"
+#include "text/chat_renderer.h"
 
 static const char *const source =
     "{% macro m(a, b=1) %}{{ a }}{{ b }}{% endmacro %}{% set ns = namespace(x='') %}{% for i in range(300) %}"
@@ -23,21 +23,21 @@ static const char *const request_text =
 static enum mr_status compile_and_render(void *context)
 {
     const json_t *request = context;
-    struct chat_prompt *p;
+    struct chat_renderer *p;
     struct rendered r;
     struct mr_error err;
-    const enum mr_status created = chat_prompt_create(&p, source, strlen(source), NULL, &err);
+    const enum mr_status created = chat_renderer_create(&p, source, strlen(source), NULL, &err);
     if (created != MR_OK) {
         assert_null(p);
         return created;
     }
-    const enum mr_status status = chat_prompt_render(p, request, 0, &r, &err);
+    const enum mr_status status = chat_renderer_render(p, request, 0, &r, &err);
     if (status == MR_OK)
         assert_true(r.n_run > 2);
     else
         assert_null(r.run);
     rendered_release(&r);
-    chat_prompt_free(p);
+    chat_renderer_free(p);
     return status;
 }
 

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "text/chat_prompt.h"
+#include "text/chat_renderer.h"
 
 static const char *const takes_text = "{% for m in messages %}[{{ m.role }}]{{ '' + m.content }}"
                                       "{% for c in m.tool_calls or [] %}<{{ c.function.name }}:{% for k, v in "
@@ -21,18 +21,18 @@ static const char *const takes_parts =
 /* The rendered request, or the error; the caller frees it. */
 static char *render(const char *source, const char *request_text)
 {
-    struct chat_prompt *p;
+    struct chat_renderer *p;
     struct rendered r;
     struct mr_error err = {""};
     json_t *request = json_loads(request_text, 0, NULL);
     assert_non_null(request);
-    assert_int_equal(chat_prompt_create(&p, source, strlen(source), NULL, &err), MR_OK);
-    const enum mr_status status = chat_prompt_render(p, request, 0, &r, &err);
+    assert_int_equal(chat_renderer_create(&p, source, strlen(source), NULL, &err), MR_OK);
+    const enum mr_status status = chat_renderer_render(p, request, 0, &r, &err);
     char *out = strdup(status != MR_OK ? err.message : r.text.n > 0 ? r.text.s : "");
     if (status != MR_OK)
         assert_int_equal(status, MR_BAD_INPUT);
     rendered_release(&r);
-    chat_prompt_free(p);
+    chat_renderer_free(p);
     json_decref(request);
     return out;
 }

@@ -1,12 +1,12 @@
-/* chat_prompt.c: requests in the OpenAI form through a chat template. */
-#include "text/chat_prompt.h"
+/* chat_renderer.c: requests in the OpenAI form through a chat template. */
+#include "text/chat_renderer.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"
 
-struct chat_prompt {
+struct chat_renderer {
     struct chat_template *t;
     struct chat_traits traits;
     json_t *tokens; /* bos_token, eos_token */
@@ -22,10 +22,10 @@ static json_t *spelling(const struct tokenizer *t, int32_t id)
     return text != NULL ? text : json_string("");
 }
 
-enum mr_status chat_prompt_create(struct chat_prompt **out, const char *source, size_t n, const struct tokenizer *t,
-                                  struct mr_error *err)
+enum mr_status chat_renderer_create(struct chat_renderer **out, const char *source, size_t n, const struct tokenizer *t,
+                                    struct mr_error *err)
 {
-    struct chat_prompt *p = mem_zero_array(1, sizeof *p);
+    struct chat_renderer *p = mem_zero_array(1, sizeof *p);
     *out = NULL;
     if (p == NULL)
         return mr_fail(err, MR_NO_MEMORY, "no memory for the chat template");
@@ -38,14 +38,14 @@ enum mr_status chat_prompt_create(struct chat_prompt **out, const char *source, 
             status = mr_fail(err, MR_NO_MEMORY, "no memory for the chat template");
     }
     if (status != MR_OK) {
-        chat_prompt_free(p);
+        chat_renderer_free(p);
         return status;
     }
     *out = p;
     return MR_OK;
 }
 
-void chat_prompt_free(struct chat_prompt *p)
+void chat_renderer_free(struct chat_renderer *p)
 {
     if (p == NULL)
         return;
@@ -112,7 +112,8 @@ static enum mr_status set_plain(json_t *variables, const json_t *request, struct
     return json_object_set(variables, "reasoning_effort", effort) == 0 ? MR_OK : no_memory(err);
 }
 
-static enum mr_status set_variables(const struct chat_prompt *p, json_t *variables, const json_t *request, struct mr_error *err)
+static enum mr_status set_variables(const struct chat_renderer *p, json_t *variables, const json_t *request,
+                                    struct mr_error *err)
 {
     json_t *messages;
     MR_TRY(set_plain(variables, request, err));
@@ -125,8 +126,8 @@ static enum mr_status set_variables(const struct chat_prompt *p, json_t *variabl
     return MR_OK;
 }
 
-enum mr_status chat_prompt_render(const struct chat_prompt *p, const json_t *request, int64_t now, struct rendered *out,
-                                  struct mr_error *err)
+enum mr_status chat_renderer_render(const struct chat_renderer *p, const json_t *request, int64_t now, struct rendered *out,
+                                    struct mr_error *err)
 {
     json_t *variables = json_object();
     *out = (struct rendered){0};
