@@ -82,7 +82,7 @@ static struct value filter_format(struct jinja *j, const struct call *c)
 
 static struct value filter_indent(struct jinja *j, const struct call *c)
 {
-    const struct text *t = value_str(j, c->self);
+    const struct text *t = call_text(j, c->self, "indent: the value");
     const bool first = value_is_true(c->arg[1]), blank = value_is_true(c->arg[2]);
     struct text_buffer *indent = text_begin(j);
     if (c->arg[0].type == VALUE_TEXT)
@@ -108,7 +108,6 @@ static struct value filter_indent(struct jinja *j, const struct call *c)
 
 static struct value filter_truncate(struct jinja *j, const struct call *c)
 {
-    const struct text *t = value_str(j, c->self);
     const int64_t length = call_int(j, c->arg[0], "truncate: length", 255);
     const int64_t leeway = c->arg[3].type == VALUE_NONE ? 5 : call_int(j, c->arg[3], "truncate: leeway", 5);
     const struct text *end =
@@ -116,8 +115,10 @@ static struct value filter_truncate(struct jinja *j, const struct call *c)
     const int64_t n_end = (int64_t)text_length(j, end);
     if (length < n_end || leeway < 0)
         jinja_fail(j, "truncate: the length is below that of the end, or the leeway below 0");
-    if ((int64_t)text_length(j, t) <= length + leeway)
-        return value_text(t);
+    const int64_t n = value_length(j, c->self);
+    if (n >= 0 && n <= length + leeway)
+        return c->self;
+    const struct text *t = call_text(j, c->self, "truncate: the value");
     const struct text *kept = text_slice(j, t, 0, text_at(j, t, (size_t)(length - n_end)));
     const size_t space = text_find_last(j, kept, 0, kept->n, text_literal(j, " "));
     if (!value_is_true(c->arg[1]) && space != SIZE_MAX)

@@ -43,6 +43,7 @@ static void add_text_repr(struct jinja *j, struct text_buffer *b, const struct t
 {
     const bool doubled = memchr(t->s, '\'', t->n) != NULL && memchr(t->s, '"', t->n) == NULL;
     const char *quote = doubled ? "\"" : "'";
+    text_puts(j, b, t->is_markup ? "Markup(" : "");
     text_puts(j, b, quote);
     for (size_t at = 0, n; at < t->n; at += n) {
         const uint32_t code = text_code(t, at, &n);
@@ -54,6 +55,7 @@ static void add_text_repr(struct jinja *j, struct text_buffer *b, const struct t
             add_escaped(j, b, code);
     }
     text_puts(j, b, quote);
+    text_puts(j, b, t->is_markup ? ")" : "");
 }
 
 static void add_repr(struct jinja *j, struct text_buffer *b, struct value v);

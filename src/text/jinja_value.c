@@ -7,7 +7,7 @@
 struct list *list_make(struct jinja *j, size_t capacity)
 {
     struct list *l = jinja_alloc(j, sizeof *l);
-    *l = (struct list){.item = capacity > 0 ? jinja_alloc_array(j, capacity, sizeof *l->item) : NULL, .capacity = capacity};
+    *l = (struct list){.item = jinja_alloc_array(j, capacity, sizeof *l->item), .capacity = capacity};
     return l;
 }
 
@@ -172,8 +172,6 @@ struct list *value_try_items(struct jinja *j, struct value v)
     case VALUE_ITERATOR:
         l = list_make(j, 0);
         *l = (struct list){.item = v.list->item + v.list->next, .n = v.list->n - v.list->next};
-        if (v.list->n == 0)
-            l->item = NULL;
         v.list->next = v.list->n;
         return l;
     case VALUE_DICT:

@@ -13,6 +13,13 @@ TOOLS = [
     {"type": "function", "function": {"name": "stop", "description": "Stop", "parameters": {
         "type": "object", "properties": {}}}},
 ]
+PLAIN_TOOLS = [
+    {"type": "function", "function": {
+        "name": "get_weather", "description": "The weather", "parameters": {"type": "object", "properties": {
+            "city": {"type": "string", "description": "where"}, "days": {"type": "integer", "description": "how many"},
+            "tags": {"type": "array", "items": {"type": "string"}, "description": "a list"}}, "required": ["city"]}}},
+]
+FUNCTIONS = {"functions": "[{\"name\": \"get_weather\"}]", "datetime": "Nov 14 2023"}
 SYSTEM = {"role": "system", "content": "You are a miller.\n\nBe brief."}
 DEVELOPER = {"role": "developer", "content": "Answer in French."}
 USER = {"role": "user", "content": "  Hello, what's <|im_end|> the \"time\"? 你好 \n"}
@@ -64,4 +71,9 @@ CONVERSATIONS = [
     {"messages": [USER]}, {"messages": [SYSTEM, USER, ANSWER], "add_generation_prompt": False, "tools": TOOLS},
     {"messages": [USER, REASONED, AGAIN], "add_generation_prompt": True, "bos_token": "<bos>", "eos_token": "", "keep_past_thinking": True},
     {"messages": [SYSTEM, USER], "tools": [], "documents": [], "add_generation_prompt": True, "bos_token": None, "eos_token": "</s>"},
+] + [
+    chat(*messages, tools=PLAIN_TOOLS, prompt=prompt, **FUNCTIONS, **more)
+    for messages in ((USER,), (SYSTEM, USER), (SYSTEM, USER, ANSWER, AGAIN), (USER, ANSWER, AGAIN), (USER, CALL, RESULT), (USER, CALL_TEXT, RESULT),
+                     (SYSTEM, USER, CALL, RESULT, ANSWER, AGAIN))
+    for prompt, more in ((True, {}), (False, {"documents": DOCUMENTS}))
 ]
