@@ -31,7 +31,7 @@ struct constraint_source {
 enum {
     CONSTRAINT_TEXT_MAX = 4 << 20, /* bytes of a source */
     CONSTRAINT_UNDO_MAX = 32,      /* tokens that can be taken back */
-    MASK_CACHE_WARM_WORK = 1 << 21 /* for mask_cache_warm: some milliseconds */
+    MASK_CACHE_WARM_WORK = 1 << 22 /* for mask_cache_warm: some milliseconds */
 };
 
 struct constraint; /* compiled */

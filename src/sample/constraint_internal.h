@@ -56,6 +56,7 @@ struct mask_walk {
     struct walk_level *level; /* [longest token + 2] */
     uint32_t *state;          /* [longest token + 2]: nodes along a run of bytes within one rule */
     size_t work;              /* nodes looked at so far */
+    uint32_t deepest;         /* most bytes of a token that were read */
 };
 
 /* Where a token left the rule that the walk began in: the rest of it is for whatever comes after the rule. */

@@ -73,6 +73,10 @@ static inline uint32_t grammar_next(const struct grammar *g, uint32_t node, unsi
     return to == NODE_NONE ? to : to & ~NODE_NOT_SIMPLE;
 }
 
+/* Whether no text of up to `length` bytes tells two nodes apart that only read bytes; false also where that takes much to find
+ * out. */
+bool grammar_nodes_alike(const struct grammar *g, uint32_t a, uint32_t b, uint32_t length);
+
 /* Bytes that can be read at the node inside its rule. */
 struct byte_set grammar_node_first(const struct grammar *g, uint32_t node);
 

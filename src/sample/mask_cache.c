@@ -9,6 +9,8 @@
 #include "sample/constraint_internal.h"
 
 enum {
+    COSTLY_MAX = 4,             /* node masks tried for likeness */
+    COSTLY_WORK = 4096,         /* trie nodes */
     SPARSE_MAX = 1024,          /* tokens that are kept as a list rather than as bits */
     RECENT_MAX = 16,            /* whole masks kept */
     CACHE_BYTES_MAX = 128 << 20 /* of node masks; past it all are dropped */
@@ -24,8 +26,10 @@ struct node_mask {
     uint32_t n_ending;
     uint32_t *branch; /* the same where many begin alike: nodes of the vocabulary's trie */
     size_t n_branch;
-    uint32_t reach; /* frames that the walk needed, the node's own included */
-    bool direct;    /* too many rests: walk over the whole trie instead */
+    uint32_t reach;   /* frames that the walk needed, the node's own included */
+    uint32_t deepest; /* bytes of tokens that could be read at most */
+    bool borrowed;    /* the arrays belong to another node's mask */
+    bool direct;      /* too many rests: walk over the whole trie instead */
 };
 
 struct recent_mask {
@@ -40,6 +44,8 @@ struct mask_cache {
     struct node_mask **slot; /* hash table */
     size_t n_slot, n_node_mask;
     size_t bytes;
+    const struct node_mask *costly[COSTLY_MAX]; /* the last that took long to find: others may be like them */
+    uint64_t n_costly;
     struct stacks inner;      /* scratch: within a rule */
     struct stacks outer;      /* scratch: with the real stack */
     struct stacks states;     /* scratch of constraint_state.c */
@@ -52,12 +58,12 @@ struct mask_cache {
 
 static void node_mask_free(struct node_mask *e)
 {
-    if (e == NULL)
-        return;
-    free(e->bits);
-    free(e->token);
-    free(e->ending);
-    free(e->branch);
+    if (e != NULL && !e->borrowed) {
+        free(e->bits);
+        free(e->token);
+        free(e->ending);
+        free(e->branch);
+    }
     free(e);
 }
 
@@ -67,7 +73,7 @@ static void drop_node_masks(struct mask_cache *m)
         node_mask_free(m->slot[i]);
         m->slot[i] = NULL;
     }
-    m->n_node_mask = 0;
+    m->n_node_mask = m->n_costly = 0;
     m->bytes = 0;
 }
 
@@ -166,23 +172,14 @@ static bool grow_slots(struct mask_cache *m)
     return true;
 }
 
-/* Ordinary text is allowed at the node: add it without a walk, as far as a count has room. */
-static void add_text(const struct mask_cache *m, uint32_t node, uint32_t count, uint64_t *mask)
+/* Ordinary text is allowed at the node: take it without a walk, as far as a count has room. */
+static void take_text(const struct mask_cache *m, uint32_t node, uint32_t count, uint64_t *mask)
 {
     const struct grammar_node *n = &m->constraint->grammar->node[node];
     const struct token_trie *t = m->trie;
-    const uint32_t room = n->max == UINT32_MAX ? UINT32_MAX : n->max - count;
-    if (room >= t->max_depth) {
-        memcpy(mask, t->text, t->n_word * sizeof *mask);
-        return;
-    }
-    for (size_t w = 0; w < t->n_word; w++) {
-        uint64_t word = t->text[w];
-        for (int bit = 0; word != 0 && bit < 64; bit++)
-            if (word >> bit & 1 && t->n_character[w * 64 + (size_t)bit] > room)
-                word &= ~((uint64_t)1 << bit);
-        mask[w] = word;
-    }
+    const uint32_t room = n->max == UINT32_MAX ? UINT32_MAX : n->max - count, row = room < t->n_text ? room : t->n_text;
+    if (row > 0)
+        memcpy(mask, t->text + (row - 1) * t->n_word, t->n_word * sizeof *mask);
 }
 
 static int popcount(uint64_t x)
@@ -254,12 +251,13 @@ static enum mr_status fill_node_mask(struct mask_cache *m, struct node_mask *e, 
     w.skip_text = n->text;
     memset(m->scratch, 0, m->trie->n_word * sizeof *m->scratch);
     if (n->text)
-        add_text(m, e->node, count, m->scratch);
+        take_text(m, e->node, count, m->scratch);
     bool ok = stand_at(&m->inner, 1, (struct stack_top){e->node, count, 0});
     if (ok)
         mask_walk_run(&w);
     e->direct = endings.too_many || m->inner.status == MR_FULL;
     e->reach = m->inner.reach;
+    e->deepest = w.deepest;
     ok = ok && !endings.no_memory && m->inner.status != MR_NO_MEMORY;
     if (ok && !e->direct)
         ok = keep_tokens(m, e) && (endings.n_entry == 0 ||
@@ -270,6 +268,35 @@ static enum mr_status fill_node_mask(struct mask_cache *m, struct node_mask *e, 
     e->branch = endings.branch;
     e->n_branch = endings.n_branch;
     return ok ? MR_OK : MR_NO_MEMORY;
+}
+
+/* A mask that was costly to find and is the node's, too; NULL: none. */
+static const struct node_mask *find_alike(const struct mask_cache *m, uint32_t node)
+{
+    const struct grammar *g = m->constraint->grammar;
+    for (size_t i = 0; i < COSTLY_MAX && i < m->n_costly; i++)
+        if (g->node[node].simple && !g->node[node].text &&
+            grammar_nodes_alike(g, m->costly[i]->node, node, m->costly[i]->deepest + 1))
+            return m->costly[i];
+    return NULL;
+}
+
+static enum mr_status make_node_mask(struct mask_cache *m, struct node_mask *e, uint32_t node, uint32_t count, size_t *work)
+{
+    const struct node_mask *like = find_alike(m, node);
+    const size_t before = *work;
+    if (like != NULL) {
+        *e = *like;
+        e->node = node;
+        e->borrowed = true;
+        return MR_OK;
+    }
+    e->node = node;
+    MR_TRY(fill_node_mask(m, e, count, work));
+    const struct grammar_node *n = &m->constraint->grammar->node[node];
+    if (*work - before >= COSTLY_WORK && n->simple && !n->text)
+        m->costly[m->n_costly++ % COSTLY_MAX] = e;
+    return MR_OK;
 }
 
 /* The mask of the node, found now if it is not there; valid until the next call. */
@@ -287,11 +314,12 @@ static enum mr_status find_node_mask(const struct node_mask **out, struct mask_c
         struct node_mask *e = mem_zero_array(1, sizeof *e);
         if (e == NULL)
             return MR_NO_MEMORY;
-        *e = (struct node_mask){.node = node, .low = low, .high = high};
-        if (fill_node_mask(m, e, count, work) != MR_OK) {
+        if (make_node_mask(m, e, node, count, work) != MR_OK) {
             node_mask_free(e);
             return MR_NO_MEMORY;
         }
+        e->low = low;
+        e->high = high;
         at = find_slot(m, node, low, high);
         m->slot[at] = e;
         m->n_node_mask++;

@@ -93,6 +93,7 @@ static void walk_node(struct mask_walk *w, uint32_t i)
     w->work++;
     if (w->stacks->status != MR_OK || step_level(w, &w->node[i]) == 0)
         return;
+    w->deepest = w->node[i].depth > w->deepest ? w->node[i].depth : w->deepest;
     add_tokens(w, &w->node[i]);
     check_endings(w, i);
     walk_below(w, i);
@@ -109,6 +110,7 @@ static void walk_simple(struct mask_walk *w, uint32_t i, struct stack_top top)
     const bool skip_text = w->skip_text;
     uint32_t *state = w->state;
     size_t work = 0;
+    uint32_t deepest = w->deepest;
     state[nodes[i].depth] = top.node;
     for (i++; i < end; work++) {
         const struct token_node *node = &nodes[i];
@@ -116,6 +118,7 @@ static void walk_simple(struct mask_walk *w, uint32_t i, struct stack_top top)
         const uint32_t to = skip_text && node->text ? NODE_NONE : g->next[(size_t)from * n_class + g->class[node->byte]];
         if (!(to & NODE_NOT_SIMPLE)) {
             state[node->depth] = to;
+            deepest = node->depth > deepest ? node->depth : deepest;
             add_tokens(w, node);
             i++;
             continue;
@@ -127,6 +130,7 @@ static void walk_simple(struct mask_walk *w, uint32_t i, struct stack_top top)
         }
         i = node->end;
     }
+    w->deepest = deepest > w->deepest ? deepest : w->deepest;
     w->work += work;
 }
 

@@ -83,14 +83,14 @@ static bool is_ordinary(uint32_t code)
     return (code >= 0x20 && code <= 0x7e && code != '"' && code != '\\') || (code >= 0xa0 && code != 0x2028 && code != 0x2029);
 }
 
-/* Characters of a text made of ordinary ones alone; else 0. */
-static uint16_t ordinary_characters(const char *s, size_t n)
+/* Characters of a text made of ordinary ones alone, if there are not too many; else 0. */
+static unsigned char ordinary_characters(const char *s, size_t n)
 {
-    uint16_t count = 0;
+    unsigned char count = 0;
     for (size_t i = 0; i < n;) {
         uint32_t code;
         const int length = utf8_decode(&code, s + i, n - i);
-        if (length <= 0 || !is_ordinary(code))
+        if (length <= 0 || !is_ordinary(code) || count == TOKEN_TEXT_MAX)
             return 0;
         i += (size_t)length;
         count++;
@@ -103,11 +103,10 @@ static bool allocate(struct token_trie *t, size_t n_byte)
     const size_t n = (size_t)t->n_token;
     t->next_token = mem_array(n, sizeof *t->next_token);
     t->n_character = mem_zero_array(n, sizeof *t->n_character);
-    t->text = mem_zero_array(t->n_word, sizeof *t->text);
     t->end = mem_zero_array(t->n_word, sizeof *t->end);
     t->offset = mem_array(n + 1, sizeof *t->offset);
     t->bytes = mem_array(n_byte, 1);
-    return t->next_token && t->n_character && t->text && t->end && t->offset && t->bytes;
+    return t->next_token && t->n_character && t->end && t->offset && t->bytes;
 }
 
 static bool is_usable(const struct token_piece *p)
@@ -131,8 +130,7 @@ static size_t read_pieces(struct token_trie *t, const struct token_piece *piece,
         entry[n_entry++] = token_entry(t->bytes + n_byte, p->n, i);
         n_byte += p->n;
         t->n_character[i] = ordinary_characters(p->s, p->n);
-        if (t->n_character[i] > 0)
-            mask_add(t->text, i);
+        t->n_text = t->n_character[i] > t->n_text ? t->n_character[i] : t->n_text;
         t->max_depth = p->n > t->max_depth ? (uint32_t)p->n : t->max_depth;
     }
     t->offset[t->n_token] = n_byte;
@@ -155,14 +153,24 @@ static size_t chain_equals(struct token_trie *t, struct token_entry *entry, size
     return n;
 }
 
-static void mark_text(struct token_trie *t)
+/* The masks of ordinary text by length, and the nodes that lead to nothing else. */
+static bool mark_text(struct token_trie *t)
 {
+    t->text = mem_zero_array(t->n_text * t->n_word, sizeof *t->text);
+    if (t->text == NULL)
+        return false;
+    for (int32_t i = 0; i < t->n_token; i++)
+        if (t->n_character[i] > 0)
+            mask_add(t->text + (t->n_character[i] - 1u) * t->n_word, i);
+    for (size_t w = t->n_word; w < t->n_text * t->n_word; w++)
+        t->text[w] |= t->text[w - t->n_word];
     for (uint32_t i = t->n_node; i-- > 0;) {
         struct token_node *node = &t->node[i];
         node->text = node->token < 0 || t->n_character[node->token] > 0;
         for (uint32_t child = i + 1; child < node->end && node->text; child = t->node[child].end)
             node->text = t->node[child].text;
     }
+    return true;
 }
 
 enum mr_status token_trie_create(struct token_trie **out, const struct token_piece *piece, int32_t n_token,
@@ -181,7 +189,7 @@ enum mr_status token_trie_create(struct token_trie **out, const struct token_pie
     }
     if (ok) {
         const size_t n = chain_equals(t, entry, read_pieces(t, piece, entry));
-        ok = token_nodes(&t->node, &t->n_node, entry, n, t->next_token);
+        ok = token_nodes(&t->node, &t->n_node, entry, n, t->next_token) && mark_text(t);
     }
     free(entry);
     if (!ok) {
@@ -189,7 +197,6 @@ enum mr_status token_trie_create(struct token_trie **out, const struct token_pie
         *out = NULL;
         return mr_fail(err, MR_NO_MEMORY, "no memory for a trie of %d tokens", (int)n_token);
     }
-    mark_text(t);
     return MR_OK;
 }
 

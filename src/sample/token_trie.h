@@ -10,7 +10,8 @@
 #include "base/status.h"
 
 enum {
-    TOKEN_BYTES_MAX = 1024 /* longer tokens are never allowed under a constraint */
+    TOKEN_BYTES_MAX = 1024, /* longer tokens are never allowed under a constraint */
+    TOKEN_TEXT_MAX = 64     /* longer ones get no help from being ordinary text */
 };
 
 /* One token, by the bytes it stands for in running text. */
@@ -36,13 +37,14 @@ struct token_trie {
     struct token_node *node; /* node[0] is the root */
     uint32_t n_node;
     int32_t n_token;
-    size_t n_word;         /* 64-bit words of a mask: bit t % 64 of word t / 64 belongs to token t */
-    uint32_t max_depth;    /* bytes of the longest token */
-    int32_t *next_token;   /* [n_token]: another token of the same bytes, or -1 */
-    uint16_t *n_character; /* [n_token]: ordinary characters of a token made of them alone, else 0 */
-    uint64_t *text;        /* [n_word]: tokens made of ordinary characters alone */
-    uint64_t *end;         /* [n_word]: tokens that end the answer */
-    char *bytes;           /* of token t: bytes[offset[t]] to bytes[offset[t + 1] - 1]; nothing for control and end tokens */
+    size_t n_word;              /* 64-bit words of a mask: bit t % 64 of word t / 64 belongs to token t */
+    uint32_t max_depth;         /* bytes of the longest token */
+    int32_t *next_token;        /* [n_token]: another token of the same bytes, or -1 */
+    unsigned char *n_character; /* [n_token]: ordinary characters of a token made of 1 to 64 of them alone, else 0 */
+    uint32_t n_text;            /* the most of these */
+    uint64_t *text;             /* [n_text][n_word]: in row k the tokens with 1 to k + 1 of them */
+    uint64_t *end;              /* [n_word]: tokens that end the answer */
+    char *bytes; /* of token t: bytes[offset[t]] to bytes[offset[t + 1] - 1]; nothing for control and end tokens */
     size_t *offset;
 };
 
