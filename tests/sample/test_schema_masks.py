@@ -87,6 +87,8 @@ def requests_for(seeds):
 
 def check(request, answer):
     schema = json.loads(request["text"])
+    if request["n_good"] == 0 and "no finite text" in answer.get("error", ""):
+        return  # bounds without a multiple between them
     assert "error" not in answer, (answer["error"], schema)
     assert "wrong" not in answer, schema
     for i, (text, accepted) in enumerate(zip(request["accept"], answer["accept"])):
@@ -104,7 +106,7 @@ def check_schemas(n):
         requests = list(requests_for(range(start, min(start + 500, n))))
         for request, answer in zip(requests, run_pipe(requests), strict=True):
             check(request, answer)
-            n_ended += sum(w is not None for w in answer["walks"])
+            n_ended += sum(w is not None for w in answer.get("walks", []))
     assert n_ended > 2.8 * n  # a random walk may never meet what a pattern waits for
 
 
