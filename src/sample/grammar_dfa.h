@@ -8,9 +8,9 @@
 #include "sample/grammar_nfa.h"
 
 enum {
-    DFA_STATE_MAX = 1 << 17,
-    DFA_EDGE_MAX = 1 << 21,
-    DFA_WORK_MAX = 1 << 23 /* states that one conversion visits */
+    DFA_STATE_MAX = 1 << 16,
+    DFA_EDGE_MAX = 1 << 20,
+    DFA_WORK_MAX = 1 << 22 /* states that one conversion visits */
 };
 
 struct dfa_edge {
