@@ -98,7 +98,7 @@ enum mr_status schema_leaf_find(struct schema *s, const char *key, uint32_t *rul
 
 /* schema_value.c: flat sets without anyOf and oneOf. */
 enum mr_status schema_value(struct schema *s, const struct schema_set *set, uint32_t *expr);
-/* The types that the set allows; the values of enum and const (borrowed from the schemas, free the array) or NULL. */
+/* The types that type and not leave. */
 enum mr_status schema_types(const struct schema *s, const struct schema_set *set, unsigned *types);
 unsigned schema_type_of(json_t *value);
 
