@@ -1,5 +1,7 @@
 /* pack_legacy.c: blocks of 32 with one float scale (Q4_0, Q5_0, Q8_0, IQ4_NL) or a scale and a minimum (Q4_1, Q5_1) to
  * panels. File layouts: docs/formats.md. */
+#include <string.h>
+
 #include "kernels/pack/pack.h"
 
 static uint16_t load_u16(const uint8_t *p) { return (uint16_t)(p[0] | p[1] << 8); }
@@ -13,11 +15,17 @@ static void read_nibbles(uint8_t *u, const uint8_t *q)
     }
 }
 
-/* 32 bits: bit 4 of each weight. */
+/* 32 bits: bit 4 of each weight. Eight at a time: byte i of the product keeps bit i, and the sum carries it to bit 7. */
 static void read_fifth_bits(uint8_t *u, const uint8_t *bits)
 {
-    for (int i = 0; i < Q8_BLOCK; i++)
-        u[i] |= (uint8_t)((bits[i / 8] >> i % 8 & 1) << 4);
+    for (int i = 0; i < Q8_BLOCK / 8; i++, u += 8) {
+        const uint64_t spread = bits[i] * 0x0101010101010101u & 0x8040201008040201u;
+        const uint64_t fifth = (spread + 0x7f7f7f7f7f7f7f7fu) >> 3 & 0x1010101010101010u;
+        uint64_t low;
+        memcpy(&low, u, sizeof low);
+        low |= fifth;
+        memcpy(u, &low, sizeof low);
+    }
 }
 
 static void read_q4_0(struct panel_row *row, const uint8_t *block)
