@@ -9,7 +9,7 @@ build/millrace: FORCE
 	@cmake --build build/release --target millrace -- --quiet
 	@ln -sf release/millrace build/millrace
 
-.PHONY: FORCE demo model test test-long format references clean help
+.PHONY: FORCE demo model bench test test-long format references clean help
 help:            ## list the targets
 	@sed -n 's/^\([a-z-]*\): .*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
 
@@ -22,6 +22,9 @@ demo: build/millrace model   ## build, fetch a small model, ask it a question
 
 model: ## fetch the small model of the demo to models/
 	@python3 scripts/fetch_models.py smollm2 >/dev/null
+
+bench: build/millrace model ## measure the small model as a share of what this machine can do
+	@build/millrace bench -m $(MODEL) --batch 1,8
 
 test: ## build and run every test (what CI runs)
 	@scripts/test.sh

@@ -4,7 +4,8 @@
     bench/peers.py models/SmolLM2-135M-Instruct.Q4_1.gguf [MODEL...] [--rounds 3] [--batch 1,8]
 
 The peers come from PyPI (bench/requirements.txt) into build/peers-venv. In each round every engine runs once, each in a process
-of its own, so that what else happens on the machine meets all of them; the figure is the median of the rounds. Shares are
+of its own, so that what else happens on the machine meets all of them; the figure is the median of the rounds. build/peers.json keeps what was
+measured, after every round: models of earlier runs stay on the page until they are measured again. Shares are
 of the limits that `millrace bench` measured in the same round, with the operations and bytes that it counted: a peer
 that does the same work in other ways is measured by the same work."""
 import argparse
@@ -18,7 +19,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 ENGINES = ["millrace", "llama.cpp", "openvino"]
-TIMEOUT_S = 900
+TIMEOUT_S = 600
 
 
 def prepare_venv():
@@ -30,7 +31,11 @@ def run_engine(python, engine, model, a):
     command = [python, str(ROOT / "bench/engines.py"), engine, "--model", str(model), "--millrace", a.millrace,
                "--threads", str(a.threads), "--prompt", str(a.prompt), "--gen", str(a.gen), "--batch", a.batch,
                "--depth", str(a.depth)]
-    r = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S)
+    try:
+        r = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        print(f"  {engine}: not done after {TIMEOUT_S} s", file=sys.stderr)
+        return None
     if r.returncode != 0:
         last = r.stderr.strip().splitlines()[-1:] or ["no message"]
         print(f"  {engine}: failed: {last[0]}", file=sys.stderr)
@@ -48,9 +53,9 @@ def share(speed, reference):
     return max(reference["mfu"], reference["mbu"]) * scale, "MFU" if reference["mfu"] > reference["mbu"] else "MBU"
 
 
-def measure(python, model, a):
-    """{(test, batch, depth): {engine: {"tok_s": [...], "share": [...], "of"}}}, and the limits of each round."""
-    table, limits = {}, []
+def measure(python, model, a, save):
+    """Run the rounds; after each, save({"limits": [...], "rounds", "cases": {name: {engine: {"tok_s", "share", "of"}}}})."""
+    cases, limits = {}, []
     for number in range(a.rounds):
         reference = {}
         for engine in a.engines.split(","):
@@ -62,12 +67,13 @@ def measure(python, model, a):
                 limits.append({**report["limits"], **report["machine"]})
                 reference = {key(r): r for r in report["results"]}
             for r in report["results"]:
-                cell = table.setdefault(key(r), {}).setdefault(engine, {"tok_s": [], "share": []})
+                cell = cases.setdefault(case_name(key(r), a), {}).setdefault(engine, {"tok_s": [], "share": []})
                 cell["tok_s"].append(r["tok_s"])
                 if key(r) in reference:
                     part, cell["of"] = share(r["tok_s"], reference[key(r)])
                     cell["share"].append(part)
-    return table, limits
+        if limits:
+            save({"limits": limits, "rounds": number + 1, "cases": cases})
 
 
 def case_name(case, a):
@@ -102,18 +108,18 @@ def limits_text(limits):
             f"{middle('clock_ghz'):.2f} GHz; other processes took {100 * (middle('other_load_share') or 0):.0f} % of the CPUs)")
 
 
-def write_page(models, a):
-    engines = a.engines.split(",")
+def page(models, engines):
     lines = ["# Performance", "",
              "Written by `bench/peers.py`; [benchmarking.md](benchmarking.md) says how the figures are measured. Tokens a second of all",
-             f"sequences together, medians of {a.rounds} rounds in which the engines ran in turn, and the share of the limit of the machine",
-             "that binds the case: MFU, of the peak of the arithmetic; MBU, of the read rate of memory.", "",
-             f"Machine: {cpu_name()}, {a.threads} threads.", "", "![tokens a second](performance.svg)", ""]
-    for model, (table, limits) in models.items():
-        lines += [f"## {model.name}", "", f"Limits in the same runs: {limits_text(limits)}.", "",
+             "sequences together, medians of rounds in which the engines ran in turn, and the share of the limit of the machine that binds",
+             "the case: MFU, of the peak of the arithmetic; MBU, of the read rate of memory. llama.cpp is the PyPI package `xllamacpp`, OpenVINO",
+             "`openvino-genai`, as pinned in `bench/requirements.txt`; a dash: the engine does not load the model or has no such case.", "",
+             f"Machine: {cpu_name()}.", "", "![tokens a second](performance.svg)", ""]
+    for name, m in models.items():
+        lines += [f"## {name}", "", f"Limits in the same {m['rounds']} rounds: {limits_text(m['limits'])}.", "",
                   "| case | " + " | ".join(engines) + " |", "|---" * (len(engines) + 1) + "|"]
-        for case, cells in table.items():
-            lines.append(f"| {case_name(case, a)} | " + " | ".join(cell_text(cells.get(e)) for e in engines) + " |")
+        for case, cells in m["cases"].items():
+            lines.append(f"| {case} | " + " | ".join(cell_text(cells.get(e)) for e in engines) + " |")
         lines.append("")
     return "\n".join(lines)
 
@@ -143,12 +149,11 @@ fig.savefig(sys.argv[1], metadata={"Date": None})
 """
 
 
-def write_plot(python, models, a, path):
-    data = {"engines": a.engines.split(","), "models": {}}
-    for model, (table, _) in models.items():
-        data["models"][model.name] = [
-            {"name": case_name(case, a), "tok_s": {e: statistics.median(c["tok_s"]) for e, c in cells.items()}}
-            for case, cells in table.items()]
+def write_plot(python, models, engines, path):
+    data = {"engines": engines, "models": {}}
+    for name, m in models.items():
+        data["models"][name] = [{"name": case, "tok_s": {e: statistics.median(c["tok_s"]) for e, c in cells.items()}}
+                                for case, cells in m["cases"].items()]
     subprocess.run([python, "-c", PLOT, str(path)], input=json.dumps(data), text=True, check=True)
 
 
@@ -166,9 +171,17 @@ def main():
     p.add_argument("--output", type=Path, default=ROOT / "docs")
     a = p.parse_args()
     python = prepare_venv()
-    models = {model: measure(python, model, a) for model in a.models}
-    (a.output / "performance.md").write_text(write_page(models, a))
-    write_plot(python, models, a, a.output / "performance.svg")
+    kept = ROOT / "build/peers.json"
+    models = json.loads(kept.read_text()) if kept.exists() else {}
+
+    def save(name, measured):
+        models[name] = measured
+        kept.write_text(json.dumps(models))
+        (a.output / "performance.md").write_text(page(models, a.engines.split(",")))
+        write_plot(python, models, a.engines.split(","), a.output / "performance.svg")
+
+    for model in a.models:
+        measure(python, model, a, lambda measured, name=model.name: save(name, measured))
     print(f"wrote {a.output / 'performance.md'} and performance.svg")
 
 
