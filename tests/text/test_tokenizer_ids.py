@@ -53,13 +53,25 @@ def test_one_bos_and_no_blank_of_our_own():
     assert encode(GEMMA, ["hi", ""]) == [[2202], []]
 
 
+def bytes_of(ids, tokens):
+    """The text of byte-level tokens: the printable bytes of Latin-1 stand for themselves, the others are U+0100 and on."""
+    plain = [*range(0x21, 0x7f), *range(0xa1, 0xad), *range(0xae, 0x100)]
+    byte = {chr(b): b for b in plain} | {chr(0x100 + i): b for i, b in enumerate(b for b in range(256) if b not in plain)}
+    return bytes(byte[c] for i in ids for c in tokens[i])
+
+
 @needs_smollm2
-@pytest.mark.parametrize("text", [b"\xff", b"a\xc3", b"\xe4\xbd\x00\xa0", b"\xf0\x9f\x98x\xed\xa0\x80"])
-def test_smollm2_encodes_what_is_not_utf8(text):
-    """The byte 0xff has no token in this vocabulary; it becomes U+FFFD."""
-    spelled = {token: i for i, token in enumerate(metadata(SMOLLM2)["tokens"])}
-    ids = encode(SMOLLM2, [text])[0]
-    assert ids and all(0 <= i < len(spelled) for i in ids)
+def test_smollm2_keeps_what_is_not_utf8():
+    """The bytes 0xff and 0xf2 have no token in this vocabulary and become U+FFFD."""
+    texts = [b"\xff", b"a\xc3", b"\xe4\xbd\x00\xa0", b"\xf0\x9f\x98x\xed\xa0\x80", b"ok \x80\x81 \xf2\xc3\xa9"]
+    want = [t.replace(b"\xff", "\ufffd".encode()).replace(b"\xf2", "\ufffd".encode()) for t in texts]
+    assert [bytes_of(ids, metadata(SMOLLM2)["tokens"]) for ids in encode(SMOLLM2, texts)] == want
+
+
+@needs_smollm2
+def test_smollm2_loses_nothing():
+    texts = [*SMOLLM2_CASES, "e\u0301 \u00e9 \u212b \u1100\u1161"]
+    assert [bytes_of(ids, metadata(SMOLLM2)["tokens"]).decode() for ids in encode(SMOLLM2, texts)] == texts
 
 
 @needs_smollm2
