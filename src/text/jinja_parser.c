@@ -51,6 +51,22 @@ struct node *parser_done(struct parser *p, struct node *n)
     return n;
 }
 
+struct node *parser_pair(struct parser *p, enum node_kind kind, struct node *a, struct node *b)
+{
+    struct node *n = parser_node(p, kind);
+    n->a = a;
+    n->b = b;
+    return parser_done(p, n);
+}
+
+void parser_enter(struct parser *p)
+{
+    if (++p->depth > JINJA_MAX_NESTING)
+        jinja_fail(p->j, "nested too deeply");
+}
+
+void parser_leave(struct parser *p) { p->depth--; }
+
 bool parser_at_name(const struct parser *p, const char *name)
 {
     return p->at->kind == TOKEN_NAME && text_is(p->at->value.text, name);
@@ -365,8 +381,7 @@ static struct node *parse_data(struct parser *p)
 /* Statements up to a tag that begins with one of the names (its '{%' is read), or to the end of the template. */
 static void parse_body(struct parser *p, struct node_list *body, const char *const *ends)
 {
-    if (++p->depth > JINJA_MAX_NESTING)
-        jinja_fail(p->j, "nested too deeply");
+    parser_enter(p);
     while (p->at->kind != TOKEN_END) {
         if (p->at->kind == TOKEN_DATA) {
             parser_append(p, body, parse_data(p));
@@ -382,7 +397,7 @@ static void parse_body(struct parser *p, struct node_list *body, const char *con
             parser_expect(p, TOKEN_BLOCK_END, "'%}'");
         }
     }
-    p->depth--;
+    parser_leave(p);
 }
 
 struct program *jinja_parse(struct jinja *j, const char *source, size_t n)

@@ -18,6 +18,12 @@ void parser_append(struct parser *p, struct node_list *list, struct node *item);
 /* After the children are in place: note the height, which is bounded. */
 struct node *parser_done(struct parser *p, struct node *n);
 
+/* A node of two children (b may be NULL). */
+struct node *parser_pair(struct parser *p, enum node_kind kind, struct node *a, struct node *b);
+/* One call of the parser deeper, until parser_leave; fails when it is too deep. */
+void parser_enter(struct parser *p);
+void parser_leave(struct parser *p);
+
 bool parser_at_name(const struct parser *p, const char *name);
 bool parser_at_operator(const struct parser *p, int op);
 bool parser_skip_name(struct parser *p, const char *name);
@@ -28,6 +34,12 @@ const struct text *parser_name(struct parser *p, const char *what);
 _Noreturn void parser_fail_unexpected(struct parser *p, const char *wanted);
 
 struct node *parse_expression(struct parser *p);
+struct node *parse_or(struct parser *p); /* an expression that is no `a if b else c` */
+/* jinja_primary.c: a literal, a name or what stands in brackets; then .name, [index] and (arguments) behind it; then
+ * filters and tests. */
+struct node *parse_primary(struct parser *p);
+struct node *parse_postfix(struct parser *p, struct node *a);
+struct node *parse_filters_and_tests(struct parser *p, struct node *a);
 /* One expression, or several with commas between: a tuple. with_condition: may be `a if b else c`. */
 struct node *parse_tuple(struct parser *p, bool with_condition);
 /* What `set` and `for` assign to: names, tuples of them, and where `members`, ns.name. */
