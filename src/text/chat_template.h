@@ -1,7 +1,7 @@
 /* chat_template.h: chat templates in the part of Jinja that they use, rendered as transformers renders them
  * (trim_blocks, lstrip_blocks, loop controls, generation blocks, tojson without escaping). Work, depth and output are
  * bounded: a hostile template ends in an error.
- * Threads: a compiled template is immutable; renders may run at once. */
+ * Threads: a compiled template is immutable; renders may run at once. A render needs up to 512 KB of stack. */
 #ifndef TEXT_CHAT_TEMPLATE_H
 #define TEXT_CHAT_TEMPLATE_H
 
