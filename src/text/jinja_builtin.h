@@ -56,7 +56,7 @@ const struct builtin *builtin_find(const struct builtin *table, const struct tex
 struct value jinja_attribute(struct jinja *j, struct value v, const struct text *name);
 struct value jinja_element(struct jinja *j, struct value v, struct value index);
 
-/* The operators. op: enum operator. */
+/* The operators. op: enum operation. */
 struct value jinja_binary(struct jinja *j, int op, struct value a, struct value b);
 bool jinja_compare(struct jinja *j, int op, struct value a, struct value b);
 struct value jinja_negate(struct jinja *j, struct value v);

@@ -55,7 +55,7 @@ struct node {
     enum node_kind kind;
     int line;
     int height; /* 1 + that of the highest child: bounds every recursion over the tree */
-    int op;     /* enum operator */
+    int op;     /* enum operation */
     bool flag;  /* NODE_FOR: recursive; NODE_FILTER, NODE_TEST: unknown names fail when they are used, not before */
     struct node *a, *b, *c;
     struct node_list list, other;
@@ -68,7 +68,7 @@ struct node {
 
 /* Two characters of an operator in one number. */
 #define OPERATOR(a, b) ((a) | (b) << 8)
-enum operator{
+enum operation {
     OP_EQ = OPERATOR('=', '='),
     OP_NE = OPERATOR('!', '='),
     OP_LT = '<',
