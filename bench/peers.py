@@ -140,11 +140,10 @@ for ax, (name, cases) in zip(axes[:, 0], d["models"].items()):
         ax.bar_label(bars, [f"{v:,.0f}" if v else "" for v in values], padding=2, fontsize=7)
     ax.set_yticks(range(len(cases)), [c["name"] for c in cases], fontsize=8)
     ax.invert_yaxis()
-    ax.set_xscale("log")
     ax.margins(x=0.12)
     ax.set_title(name, fontsize=9)
 axes[0, 0].legend(fontsize=8)
-axes[-1, 0].set_xlabel("tokens a second (log)")
+axes[-1, 0].set_xlabel("tokens a second")
 fig.savefig(sys.argv[1], metadata={"Date": None})
 """
 
@@ -159,7 +158,7 @@ def write_plot(python, models, engines, path):
 
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("models", nargs="+", type=Path)
+    p.add_argument("models", nargs="*", type=Path, help="none: draw again what build/peers.json holds")
     p.add_argument("--engines", default=",".join(ENGINES), help="millrace must be the first: its counts give the shares")
     p.add_argument("--millrace", default=str(ROOT / "build/millrace"))
     p.add_argument("--rounds", type=int, default=3)
@@ -174,14 +173,18 @@ def main():
     kept = ROOT / "build/peers.json"
     models = json.loads(kept.read_text()) if kept.exists() else {}
 
-    def save(name, measured):
-        models[name] = measured
-        kept.write_text(json.dumps(models))
+    def draw():
         (a.output / "performance.md").write_text(page(models, a.engines.split(",")))
         write_plot(python, models, a.engines.split(","), a.output / "performance.svg")
 
+    def save(name, measured):
+        models[name] = measured
+        kept.write_text(json.dumps(models))
+        draw()
+
     for model in a.models:
         measure(python, model, a, lambda measured, name=model.name: save(name, measured))
+    draw()
     print(f"wrote {a.output / 'performance.md'} and performance.svg")
 
 
