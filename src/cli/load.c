@@ -43,6 +43,15 @@ void load_options(struct mr_options *out, const struct model_arguments *a)
     out->cpu = getenv("MILLRACE_CPU");
 }
 
+static void warn_of_context(const struct mr_model *model, int ctx_size)
+{
+    struct mr_model_info info;
+    mr_model_info(model, &info);
+    if (ctx_size > info.n_ctx_train)
+        fprintf(stderr, "warning: --ctx-size %d is more than the %d tokens that the model was trained for\n", ctx_size,
+                info.n_ctx_train);
+}
+
 enum mr_status load_model(struct mr_model **out, const struct model_arguments *a, struct mr_options *options,
                           struct mr_error *err)
 {
@@ -55,6 +64,8 @@ enum mr_status load_model(struct mr_model **out, const struct model_arguments *a
     options->progress = NULL;
     if (bar.shown)
         fprintf(stderr, "\r\033[K");
+    if (status == MR_OK)
+        warn_of_context(*out, a->ctx_size);
     return status;
 }
 

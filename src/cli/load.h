@@ -9,7 +9,8 @@
 /* The engine's options as the command line gives them; no progress yet. */
 void load_options(struct mr_options *out, const struct model_arguments *a);
 
-/* Open the model; on a terminal a bar on stderr shows the progress when it takes longer than half a second. */
+/* Open the model; on a terminal a bar on stderr shows the progress when it takes longer than half a second. A context beyond
+ * what the model was trained for gets a warning on stderr. */
 enum mr_status load_model(struct mr_model **out, const struct model_arguments *a, struct mr_options *options,
                           struct mr_error *err);
 

@@ -181,6 +181,12 @@ def test_more_threads_than_cpus_run_with_one_warning():
 
 
 @needs_smollm2
+def test_a_context_beyond_the_training_runs_with_one_warning():
+    r = run("run", "-m", SMOLLM2, "-p", "hi", "--temp", 0, "-n", 1, "-q", "-c", 10000)
+    assert r.returncode == 0 and r.stderr.count("\n") == 1 and "10000" in r.stderr and "8192" in r.stderr
+
+
+@needs_smollm2
 @pytest.mark.parametrize("name", ["bf16", "fp16", "int4"])
 def test_a_precision_that_is_not_there_is_refused_by_name(name):
     r = run("run", "-m", SMOLLM2, "-p", "hi", "-n", 1, "--precision", name)
