@@ -139,7 +139,8 @@ enum {
     MR_STOP_BYTES_MAX = 4096 /* of one stop string */
 };
 
-/* What the answer obeys (docs/constraints.md). An answer that ends with MR_FINISH_STOP, and not at a stop string, obeys in full. */
+/* What the answer obeys (docs/constraints.md). An answer that ends with MR_FINISH_STOP, and not at a stop string, obeys in
+ * full. */
 enum mr_constraint {
     MR_CONSTRAINT_NONE,
     MR_CONSTRAINT_JSON_SCHEMA,
