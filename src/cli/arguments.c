@@ -156,6 +156,7 @@ static error_t on_key(int key, char *arg, struct argp_state *state)
 {
     struct parse *p = state->input;
     if (key == 'h') {
+        setenv("ARGP_HELP_FMT", "rmargin=110", 0); /* a line of an example must not be broken */
         argp_help(&p->argp, stdout, ARGP_HELP_STD_HELP, (char *)p->command);
         p->status = EXIT_SUCCESS;
         return ECANCELED;

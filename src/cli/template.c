@@ -215,8 +215,8 @@ int command_template(int argc, char **argv)
         {.rows = model_argument, .into = &model}, {.rows = template_argument, .into = &model}, {.rows = rows, .into = &o}};
     const struct command_line line = {
         .summary = "Show a chat as the text that the model reads: render it with the model's chat template, or another.",
-        .example = "  echo '[{\"role\": \"user\", \"content\": \"Hello\"}]' | millrace template --chat-template chatml\n"
-                   "  millrace template -m models/SmolLM2-135M-Instruct.Q4_1.gguf --messages chat.json --json",
+        .example = "  millrace template -m models/SmolLM2-135M-Instruct.Q4_1.gguf --messages chat.json --json\n"
+                   "  echo '[{\"role\": \"user\", \"content\": \"Hello\"}]' | millrace template --chat-template chatml",
         .group = groups,
         .n_groups = 3};
     const int status = arguments_parse(argc, argv, &line);
