@@ -54,7 +54,7 @@ static enum mr_status open_all(struct mr_model *m, const char *path, const struc
     if (status == MR_OK)
         status = open_weights(m, options, err);
     if (status != MR_OK)
-        return mr_fail_in(err, status, "%s: ", path);
+        return mr_fail_in(err, status, "'%s'", path);
     if (tokenizer_n_vocab(m->tokenizer) != model_info(m->model)->n_vocab)
         return mr_fail(err, MR_BAD_FORMAT, "%s: the tokenizer has %d tokens, the output of the model %d", path,
                        tokenizer_n_vocab(m->tokenizer), model_info(m->model)->n_vocab);

@@ -46,7 +46,6 @@ static enum mr_status check_fit(const struct bench_model *m, const struct bench_
 
 static enum mr_status open_all(struct bench_model *m, const struct bench_model_options *o, struct mr_error *err)
 {
-    MR_TRY(gguf_open(&m->file, m->path, err));
     MR_TRY(pool_create(&m->pool, o->n_threads, err));
     MR_TRY(cpu_device_create(&m->device, m->pool, o->cpu_features, err));
     struct model_options options;
@@ -66,8 +65,9 @@ enum mr_status bench_model_open(struct bench_model *out, const char *path, const
                                 struct mr_error *err)
 {
     *out = (struct bench_model){.path = path};
+    MR_TRY(gguf_open(&out->file, path, err)); /* its message names the file */
     const enum mr_status status = open_all(out, options, err);
-    return status == MR_OK ? MR_OK : mr_fail_in(err, status, "%s: ", path);
+    return status == MR_OK ? MR_OK : mr_fail_in(err, status, "'%s'", path);
 }
 
 void bench_model_release(struct bench_model *m)
