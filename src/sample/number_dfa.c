@@ -326,6 +326,8 @@ enum mr_status number_dfa(struct dfa *out, const struct number_bounds *b, struct
                                b->has_low ? &b->low : NULL, b->low_excluded, err);
     if (status == MR_OK)
         status = join_signs(out, &positive, &negative, err);
+    if (status != MR_OK)
+        dfa_release(out);
     dfa_release(&positive);
     dfa_release(&negative);
     return status;

@@ -10,7 +10,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 MILLRACE = os.environ.get("MILLRACE", ROOT / "build/release/millrace")
 MODEL = ROOT / "models/SmolLM2-135M-Instruct.Q4_1.gguf"
 SHAREGPT = ROOT / "models/sharegpt.json"
-N_CHARACTERS = 88_000       # a little over 20,000 tokens
+N_CHARACTERS = 96_000       # a little over 20,000 tokens
 
 
 def held_out_text():
