@@ -1,6 +1,6 @@
 # A thin front for CMake: `make help` lists the targets.
 MODEL = models/SmolLM2-135M-Instruct.Q4_1.gguf
-QUESTION = Tell me the capital of France.
+QUESTION = What is the capital of France?
 
 build/millrace: FORCE
 	@scripts/packages.sh build

@@ -74,6 +74,8 @@ struct kernels {
     struct matmul matmul[QUANT_TYPE_END][N_ACTIVATIONS];
     /* x[n] to an int8 row. */
     void (*quantize_q8)(void *row, const float *x, int n);
+    /* x[n] - d q, where d and q are those of `row`, to another int8 row. */
+    void (*quantize_q8_rest)(void *rest, const void *row, const float *x, int n);
     /* out[i] = x[i] * w[i] / sqrt(mean x^2 + eps); out may be x. */
     void (*rms_norm)(float *out, const float *x, const float *w, float eps, int n);
     /* x[i] += y[i] */

@@ -68,10 +68,13 @@ static enum mr_status build(struct model *m, const struct gguf *g, struct mr_err
     MR_TRY(activations_create(&m->act, &m->h, &m->w, &m->options, false, err));
     m->position = mem_array(n_row, sizeof *m->position);
     m->logits_row = mem_array(n_logits, sizeof *m->logits_row);
+    m->fine.row = mem_array(n_row, sizeof *m->fine.row);
+    m->fine_logits.row = mem_array(n_logits, sizeof *m->fine_logits.row);
     m->blocks[0] = mem_array(n_row, sizeof *m->blocks[0]);
     m->blocks[1] = mem_array(n_row, sizeof *m->blocks[1]);
     m->logits = mem_array(n_logits * (size_t)m->h.n_vocab, sizeof *m->logits);
-    if (m->position == NULL || m->logits_row == NULL || m->blocks[0] == NULL || m->blocks[1] == NULL || m->logits == NULL)
+    if (m->position == NULL || m->logits_row == NULL || m->fine.row == NULL || m->fine_logits.row == NULL ||
+        m->blocks[0] == NULL || m->blocks[1] == NULL || m->logits == NULL)
         return mr_fail(err, MR_NO_MEMORY, "no memory for batches of %zu rows, %zu with logits", n_row, n_logits);
     fill_info(m);
     return MR_OK;
@@ -103,6 +106,8 @@ void model_free(struct model *m)
     weights_release(&m->w);
     free(m->position);
     free(m->logits_row);
+    free(m->fine.row);
+    free(m->fine_logits.row);
     free(m->blocks[0]);
     free(m->blocks[1]);
     free(m->logits);
@@ -201,10 +206,11 @@ static void clear_runs(struct model_kv *kv, const struct batch *b)
         kv->run_length[b->seq[i]] = 0;
 }
 
-/* Positions, block tables and the rows that want logits. Returns their number. */
+/* Positions, fine rows, block tables and the rows that want logits. Returns their number. */
 static int fill_rows(struct model *m, const struct model_kv *kv, const struct batch *b)
 {
     int n_logits = 0, first = 0;
+    m->fine.n = m->fine_logits.n = 0;
     for (int i = 0; i < b->n_row; i++) {
         const kv_seq seq = b->seq[i];
         if (seq != b->seq[first])
@@ -213,8 +219,14 @@ static int fill_rows(struct model *m, const struct model_kv *kv, const struct ba
         for (int windowed = 0; windowed < 2; windowed++)
             if (kv->group_of_window[windowed] >= 0)
                 m->blocks[windowed][i] = kv_seq_blocks(kv->cache, seq, kv->group_of_window[windowed]);
-        if (b->wants_logits != NULL ? b->wants_logits[i] : i == b->n_row - 1)
-            m->logits_row[n_logits++] = i;
+        const bool fine = m->position[i] < FINE_POSITIONS;
+        if (fine)
+            m->fine.row[m->fine.n++] = i;
+        if (b->wants_logits != NULL ? !b->wants_logits[i] : i < b->n_row - 1)
+            continue;
+        if (fine)
+            m->fine_logits.row[m->fine_logits.n++] = n_logits;
+        m->logits_row[n_logits++] = i;
     }
     return n_logits;
 }
@@ -223,7 +235,7 @@ static void run(struct model *m, const struct model_kv *kv, const struct batch *
 {
     const struct family *family = m->h.family;
     m->n_logits = fill_rows(m, kv, b);
-    struct pass p = activations_pass(&m->act, b->n_row, m->n_logits);
+    struct pass p = activations_pass(&m->act, b->n_row, &m->fine, m->n_logits, &m->fine_logits);
     p.token = b->token;
     p.position = m->position;
     p.blocks[0] = m->blocks[0];

@@ -5,6 +5,12 @@
 #include "model/model.h"
 #include "model/pass.h"
 
+/* Rows of a batch that are fine (ops/device.h), ascending. */
+struct fine_rows {
+    int32_t *row;
+    int n;
+};
+
 /* Activation memory for max_row rows, cut once; a pass takes its first rows. */
 struct activations {
     struct buffer *buffer;
@@ -21,8 +27,9 @@ struct model {
     struct activations act;
     struct model_info info;
     enum kv_type kv_type;
-    int32_t *position;          /* [max_row] */
-    int32_t *logits_row;        /* [max_logits] */
+    int32_t *position;   /* [max_row] */
+    int32_t *logits_row; /* [max_logits] */
+    struct fine_rows fine, fine_logits;
     const uint32_t **blocks[2]; /* [max_row] */
     float *logits;              /* [max_logits][n_vocab] */
     int n_logits;
@@ -44,8 +51,9 @@ enum mr_status activations_create(struct activations *a, const struct hparams *h
                                   const struct model_options *options, bool plan_only, struct mr_error *err);
 void activations_release(struct activations *a);
 
-/* The views of a pass over n_row rows of which n_logits ask for logits. */
-struct pass activations_pass(const struct activations *a, int n_row, int n_logits);
+/* The views of a pass over n_row rows of which n_logits ask for logits. fine_logits: among those, by their own numbers. */
+struct pass activations_pass(const struct activations *a, int n_row, const struct fine_rows *fine, int n_logits,
+                             const struct fine_rows *fine_logits);
 
 /* The cache's groups for n_seq sequences of max_token tokens, n_token in all. */
 void model_kv_plan(struct kv_config *out, const struct hparams *h, enum kv_type type, int max_row, int n_seq, int max_token,

@@ -25,7 +25,7 @@ static struct activation_view for_products(const struct activation_view *view, c
     for (int i = 0; i < n; i++)
         wants_q8 |= w[i]->wants_q8;
     if (!wants_q8)
-        v.q8 = absent;
+        v.q8 = v.q8_rest = absent;
     return v;
 }
 

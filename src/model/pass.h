@@ -5,6 +5,13 @@
 
 #include "model/weights.h"
 
+/* The rows of a sequence's first positions are fine (ops/device.h). All later positions attend to them, most of all to the
+ * first ones (Xiao et al. 2023, arXiv:2309.17453; Liu et al. 2024, arXiv:2403.01241), so that their rounding reaches
+ * everything, while they cost a long prompt next to nothing. */
+enum {
+    FINE_POSITIONS = 32
+};
+
 /* Views of the activation memory, cut to the rows of the present call. */
 struct pass {
     const struct hparams *h;

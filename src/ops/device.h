@@ -29,10 +29,13 @@ struct tensor {
     int n_col;
 };
 
-/* An activation that products read: as floats always, as int8 rows (kernels.h) besides where a product wants them. */
+/* An activation that products read: as floats always, as int8 rows (kernels.h) besides where a product wants them. A fine
+ * row has a second int8 row, of what the first one leaves of the floats; int8 products of it are the sum over both. */
 struct activation_view {
     struct tensor f32;
-    struct tensor q8; /* buffer NULL: nobody reads it */
+    struct tensor q8;        /* buffer NULL: nobody reads it */
+    struct tensor q8_rest;   /* [n fine rows], the second int8 rows; absent where q8 is */
+    const int32_t *fine_row; /* [q8_rest.n_row] the fine rows, ascending; host memory */
 };
 
 #endif

@@ -91,6 +91,11 @@ void cpu_quantize_rows(struct cpu_device *d, const struct activation_view *x, in
         return;
     for (int r = first; r < end; r++)
         d->kernels.quantize_q8(cpu_row(&x->q8, r), cpu_row(&x->f32, r), x->f32.n_col);
+    for (int i = 0; i < x->q8_rest.n_row; i++) {
+        const int r = x->fine_row[i];
+        if (r >= first && r < end)
+            d->kernels.quantize_q8_rest(cpu_row(&x->q8_rest, i), cpu_row(&x->q8, r), cpu_row(&x->f32, r), x->f32.n_col);
+    }
 }
 
 static void enter_layer(struct device *d, int layer)
@@ -132,7 +137,8 @@ enum mr_status cpu_device_create(struct device **out, struct thread_pool *pool, 
     kernels_select(&d->kernels, cpu_features);
     d->attention = mem_aligned(64, (size_t)d->n_thread * sizeof *d->attention);
     d->partial = mem_aligned(64, CPU_PARTIAL_FLOATS * sizeof *d->partial);
-    if (d->attention == NULL || d->partial == NULL) {
+    d->rest = mem_aligned(64, (size_t)d->n_thread * CPU_REST_ROWS * CPU_REST_OUTS * sizeof *d->rest);
+    if (d->attention == NULL || d->partial == NULL || d->rest == NULL) {
         cpu_device_free(&d->device);
         return mr_fail(err, MR_NO_MEMORY, "no memory for the cpu device");
     }
@@ -147,6 +153,7 @@ void cpu_device_free(struct device *device)
     struct cpu_device *d = cpu_of(device);
     free(d->attention);
     free(d->partial);
+    free(d->rest);
     free(d);
 }
 

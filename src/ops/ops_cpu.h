@@ -26,6 +26,11 @@ struct attention_scratch {
     int32_t begin[ATTENTION_MAX_QUERIES], end[ATTENTION_MAX_QUERIES];
 };
 
+enum {
+    CPU_REST_ROWS = 32,
+    CPU_REST_OUTS = 256 /* a multiple of every panel's outputs */
+};
+
 struct cpu_device {
     struct device device;
     struct thread_pool *pool;
@@ -33,6 +38,7 @@ struct cpu_device {
     int n_thread;
     struct attention_scratch *attention; /* [n_thread] */
     float *partial;                      /* states of segments, [CPU_PARTIAL_FLOATS] */
+    float *rest;                         /* products of second int8 rows, [n_thread][CPU_REST_ROWS][CPU_REST_OUTS] */
 };
 
 enum {

@@ -16,6 +16,7 @@ struct run { /* one product, in pieces of n_panel panels */
 };
 
 struct products {
+    struct cpu_device *device;
     const struct product *product;
     const struct activation_view *x;
     struct run run[MAX_PRODUCTS];
@@ -31,7 +32,7 @@ static void plan(struct products *p, int n_thread)
     for (int i = 0; i < p->n_product; i++)
         total += p->product[i].weight->bytes;
     size_t piece = total / (4 * (size_t)n_thread);
-    if (p->x->f32.n_row > 1 && piece > PIECE_BYTES)
+    if (p->x->f32.n_row + p->x->q8_rest.n_row > 1 && piece > PIECE_BYTES)
         piece = PIECE_BYTES;
     p->n_piece = 0;
     for (int i = 0; i < p->n_product; i++) {
@@ -68,9 +69,32 @@ static void run_rows(const struct products *p, int i, int first_panel, int n_out
         add_bias(product, first_row, n_row, first, n_out);
 }
 
+/* A kernel on the fine rows f <= i < f + n_row of the list, added to their outputs first <= o < first + n_out. */
+static void add_rest(const struct products *p, int i, int first_panel, int n_out, int f, int n_row, float *scratch)
+{
+    const struct product *product = &p->product[i];
+    const struct run *run = &p->run[i];
+    const struct tensor *rest = &p->x->q8_rest;
+    run->kernel->run(scratch, CPU_REST_OUTS, run->packed + (size_t)first_panel * run->panel_bytes, cpu_row(rest, f),
+                     rest->row_bytes, n_row, n_out, product->weight->n_in);
+    for (int r = 0; r < n_row; r++) {
+        float *out = cpu_row(&product->out, p->x->fine_row[f + r]) + first_panel * run->kernel->nr;
+        for (int o = 0; o < n_out; o++)
+            out[o] += scratch[r * CPU_REST_OUTS + o];
+    }
+}
+
+static void run_rest(const struct products *p, int i, int first_panel, int n_out, float *scratch)
+{
+    const int nr = p->run[i].kernel->nr, n_fine = p->x->q8_rest.n_row;
+    for (int o = 0; o < n_out; o += CPU_REST_OUTS)
+        for (int f = 0; f < n_fine; f += CPU_REST_ROWS)
+            add_rest(p, i, first_panel + o / nr, n_out - o < CPU_REST_OUTS ? n_out - o : CPU_REST_OUTS, f,
+                     n_fine - f < CPU_REST_ROWS ? n_fine - f : CPU_REST_ROWS, scratch);
+}
+
 static void run_piece(void *context, int piece, int thread)
 {
-    (void)thread;
     const struct products *p = context;
     int i = p->n_product - 1;
     while (p->run[i].first_piece > piece)
@@ -83,12 +107,14 @@ static void run_piece(void *context, int piece, int thread)
     const int step = row_bytes < ROWS_BYTES / 8 ? (int)(ROWS_BYTES / row_bytes / 8 * 8) : 8;
     for (int r = 0; r < n_row; r += step)
         run_rows(p, i, first_panel, n_out, r, n_row - r < step ? n_row - r : step);
+    if (w->wants_q8)
+        run_rest(p, i, first_panel, n_out, p->device->rest + (size_t)thread * CPU_REST_ROWS * CPU_REST_OUTS);
 }
 
 void cpu_matmul(struct device *d, const struct product *product, int n_product, const struct activation_view *x)
 {
     while (n_product > 0) {
-        struct products p = {.product = product, .x = x};
+        struct products p = {.device = cpu_of(d), .product = product, .x = x};
         p.n_product = n_product < MAX_PRODUCTS ? n_product : MAX_PRODUCTS;
         plan(&p, cpu_of(d)->n_thread);
         pool_run(cpu_of(d)->pool, run_piece, &p, p.n_piece);

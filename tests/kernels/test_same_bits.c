@@ -50,6 +50,7 @@ static void check_quantize(struct check *c, const struct kernels *reference, con
     const size_t bytes = q8_row_bytes(n);
     float *x = check_alloc(sizeof(float) * (size_t)n);
     char *want = check_alloc(bytes), *got = check_alloc(bytes);
+    char *want_rest = check_alloc(bytes), *got_rest = check_alloc(bytes);
     fill(c, (enum input)input, x, n);
     static const float bad[] = {0, NAN, INFINITY, -INFINITY};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
@@ -60,7 +61,14 @@ static void check_quantize(struct check *c, const struct kernels *reference, con
         reference->quantize_q8(want, x, n);
         k->quantize_q8(got, x, n);
         compare(c, want, got, bytes, "quantize_q8", n, input);
+        memset(want_rest, 0, bytes);
+        memset(got_rest, 0, bytes);
+        reference->quantize_q8_rest(want_rest, want, x, n);
+        k->quantize_q8_rest(got_rest, got, x, n);
+        compare(c, want_rest, got_rest, bytes, "quantize_q8_rest", n, input);
     }
+    check_free(want_rest);
+    check_free(got_rest);
     check_free(x);
     check_free(want);
     check_free(got);

@@ -7,6 +7,7 @@ void kernels_init_scalar(struct kernels *k)
     matmul_q8_init_scalar(k);
     matmul_f32_init_scalar(k);
     k->quantize_q8 = quantize_q8_scalar;
+    k->quantize_q8_rest = quantize_q8_rest_scalar;
     layer_init_scalar(k);
     attention_init_scalar(k);
 }

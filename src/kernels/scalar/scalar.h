@@ -10,6 +10,7 @@
 void matmul_q8_init_scalar(struct kernels *k);
 void matmul_f32_init_scalar(struct kernels *k);
 void quantize_q8_scalar(void *row, const float *x, int n);
+void quantize_q8_rest_scalar(void *rest, const void *row, const float *x, int n);
 void layer_init_scalar(struct kernels *k); /* norm, rope, gated products, cache writes */
 void attention_init_scalar(struct kernels *k);
 

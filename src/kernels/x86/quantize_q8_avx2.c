@@ -34,11 +34,8 @@ static inline void sum_halves(int16_t *s, __m256i q)
     s[1] = (int16_t)_mm_cvtsi128_si32(_mm256_extracti128_si256(sums, 1));
 }
 
-static inline float quantize_block(int8_t *q, int16_t *s, const float *x)
+static inline float quantize_block(int8_t *q, int16_t *s, const __m256 v[N_PARTS])
 {
-    __m256 v[N_PARTS];
-    for (int i = 0; i < N_PARTS; i++)
-        v[i] = _mm256_loadu_ps(x + i * SIMD_FLOATS);
     const float largest = largest_magnitude(v);
     if (!(largest >= 0x1p-100f && largest < INFINITY)) { /* the comparison with a NaN is false */
         simd_store(q, _mm256_setzero_si256());
@@ -56,21 +53,65 @@ static inline float quantize_block(int8_t *q, int16_t *s, const float *x)
     return largest / 127;
 }
 
+/* Where the parts of a row are that is being written. */
+struct q8_parts {
+    int8_t *q;
+    float *d, *ds;
+    int16_t *s;
+};
+
+static inline struct q8_parts parts_of(void *row, int n)
+{
+    const int n_block = q8_n_blocks(n);
+    float *d = (float *)((int8_t *)row + (size_t)n_block * Q8_BLOCK);
+    return (struct q8_parts){row, d, d + n_block, (int16_t *)(d + 2 * n_block)};
+}
+
+static inline void write_block(const struct q8_parts *to, int b, const __m256 v[N_PARTS])
+{
+    int16_t *s = to->s + 2 * b;
+    to->d[b] = quantize_block(to->q + b * Q8_BLOCK, s, v);
+    to->ds[b] = to->d[b] * (float)(s[0] + s[1]);
+}
+
+static inline void read_block(__m256 v[N_PARTS], const float *x, int b, int n)
+{
+    const int rest = n - b * Q8_BLOCK;
+    float padded[Q8_BLOCK] = {0};
+    if (rest < Q8_BLOCK)
+        memcpy(padded, x + b * Q8_BLOCK, sizeof(float) * (size_t)rest);
+    for (int i = 0; i < N_PARTS; i++)
+        v[i] = _mm256_loadu_ps((rest < Q8_BLOCK ? padded : x + b * Q8_BLOCK) + i * SIMD_FLOATS);
+}
+
 static void quantize_q8_avx2(void *row, const float *x, int n)
 {
-    int8_t *q = row;
-    float *d = (float *)(q + (size_t)q8_n_blocks(n) * Q8_BLOCK);
-    float *ds = d + q8_n_blocks(n);
-    int16_t *s = (int16_t *)(ds + q8_n_blocks(n));
-    for (int b = 0; b < q8_n_blocks(n); b++, q += Q8_BLOCK, s += 2) {
-        const int rest = n - b * Q8_BLOCK;
-        float padded[Q8_BLOCK] = {0};
-        if (rest < Q8_BLOCK)
-            memcpy(padded, x + b * Q8_BLOCK, sizeof(float) * (size_t)rest);
-        d[b] = quantize_block(q, s, rest < Q8_BLOCK ? padded : x + b * Q8_BLOCK);
-        ds[b] = d[b] * (float)(s[0] + s[1]);
+    const struct q8_parts to = parts_of(row, n);
+    for (int b = 0; b < q8_n_blocks(n); b++) {
+        __m256 v[N_PARTS];
+        read_block(v, x, b, n);
+        write_block(&to, b, v);
     }
 }
 
-void quantize_q8_init_avx2(struct kernels *k) { k->quantize_q8 = quantize_q8_avx2; }
+static void quantize_q8_rest_avx2(void *rest, const void *row, const float *x, int n)
+{
+    const struct q8_parts to = parts_of(rest, n);
+    for (int b = 0; b < q8_n_blocks(n); b++) {
+        const __m256 d = _mm256_set1_ps(q8_d(row, n)[b]);
+        __m256 v[N_PARTS];
+        read_block(v, x, b, n);
+        for (int i = 0; i < N_PARTS; i++) {
+            const __m128i q = _mm_loadl_epi64((const __m128i *)(q8_q(row) + b * Q8_BLOCK + i * SIMD_FLOATS));
+            v[i] = _mm256_sub_ps(v[i], _mm256_mul_ps(d, _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(q))));
+        }
+        write_block(&to, b, v);
+    }
+}
+
+void quantize_q8_init_avx2(struct kernels *k)
+{
+    k->quantize_q8 = quantize_q8_avx2;
+    k->quantize_q8_rest = quantize_q8_rest_avx2;
+}
 #endif

@@ -137,6 +137,74 @@ static void products_of_one_activation(void **state)
     }
 }
 
+/* One product of int8 weights with n_row rows, those of fine[n_fine] fine, by three threads; with a norm in front that makes
+ * the rows. out: [n_row][n_out]. Returns the largest difference from the product of the floats. */
+static double int8_product(float *out, int n_row, int n_out, const int32_t *fine, int n_fine)
+{
+    static float values[MAX_OUT * N_IN];
+    static unsigned char blocks[MAX_OUT * N_IN * 2];
+    struct lab l;
+    struct weight w;
+    const struct quant *q8_0 = quant_find(QUANT_Q8_0);
+    const struct weight_source source = {q8_0, n_out, N_IN};
+    open_lab(&l, 3);
+    for (int i = 0; i < n_out * N_IN; i++)
+        values[i] = value(3 * i);
+    q8_0->encode(blocks, values, (size_t)n_out * N_IN);
+    q8_0->decode(values, blocks, (size_t)n_out * N_IN);
+    assert_int_equal(l.device->ops->weight_plan(l.device, &w, &source, false, NULL), MR_OK);
+    w.buffer = l.buffer;
+    l.used = (w.bytes + 63) / 64 * 64;
+    assert_int_equal(l.device->ops->weight_pack(l.device, &w, &source, blocks, 0, n_out, NULL), MR_OK);
+    const struct norm_args norm = {
+        .x = make_filled(&l, n_row, N_IN, 5),
+        .weight = make_filled(&l, 1, N_IN, 77),
+        .out = {make_tensor(&l, n_row, N_IN), make_tensor(&l, n_row, N_IN), make_tensor(&l, n_fine, N_IN), fine},
+        .eps = 1e-5f};
+    const struct product p = {.weight = &w, .out = make_tensor(&l, n_row, n_out)};
+    l.device->ops->norm(l.device, &norm);
+    l.device->ops->matmul(l.device, &p, 1, &norm.out);
+    l.device->ops->download(l.device, out, &p.out);
+    static float x[MAX_ROW * N_IN];
+    l.device->ops->download(l.device, x, &norm.out.f32);
+    close_lab(&l);
+    double worst = 0;
+    for (int i = 0; i < n_row * n_out; i++) {
+        double want = 0;
+        for (int d = 0; d < N_IN; d++)
+            want += (double)values[i % n_out * N_IN + d] * (double)x[i / n_out * N_IN + d];
+        worst = fmax(worst, fabs((double)out[i] - want));
+    }
+    return worst;
+}
+
+/* Many fine rows and many outputs: both are cut where the scratch memory ends. */
+static void fine_rows_have_the_same_bits_in_any_company(void **state)
+{
+    (void)state;
+    enum {
+        N_ROW = 70,
+        N_OUT = 600
+    };
+    static float all[N_ROW * N_OUT], none[N_ROW * N_OUT], some[N_ROW * N_OUT];
+    static int32_t every[N_ROW];
+    static const int32_t few[] = {0, 7, 8, 69};
+    for (int i = 0; i < N_ROW; i++)
+        every[i] = i;
+    const double fine_error = int8_product(all, N_ROW, N_OUT, every, N_ROW);
+    const double error = int8_product(none, N_ROW, N_OUT, NULL, 0);
+    assert_true(fine_error < error / 100);
+    int8_product(some, N_ROW, N_OUT, few, 4);
+    for (int r = 0, f = 0; r < N_ROW; r++) {
+        const bool is_fine = f < 4 && few[f] == r;
+        f += is_fine;
+        assert_memory_equal(some + r * N_OUT, (is_fine ? all : none) + r * N_OUT, N_OUT * sizeof *some);
+    }
+    float alone[N_OUT];
+    int8_product(alone, 1, N_OUT, every, 1);
+    assert_memory_equal(alone, all, sizeof alone);
+}
+
 static void rows_are_looked_up_in_packed_weights(void **state)
 {
     (void)state;
@@ -201,6 +269,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(products_of_one_activation),
+        cmocka_unit_test(fine_rows_have_the_same_bits_in_any_company),
         cmocka_unit_test(rows_are_looked_up_in_packed_weights),
         cmocka_unit_test(norm_adds_what_waits_first),
         cmocka_unit_test(rows_are_gathered),
