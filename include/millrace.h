@@ -97,8 +97,8 @@ struct mr_options {
     int32_t max_queue;    /* requests that may wait; 1 to 65536 */
     const char *cpu;      /* instruction set to stay within ("avx2"); NULL: the best this CPU has */
 
-    /* Called while the weights load, with bytes done and in all. */
-    void (*progress)(void *context, size_t done, size_t total);
+    /* Called before the weights load and every few megabytes, with bytes done and in all. false: do not go on. */
+    bool (*progress)(void *context, size_t done, size_t total);
     void *progress_context;
 
     /* Monotonic microseconds; NULL: the system's clock. */
@@ -113,7 +113,8 @@ void mr_options_defaults(struct mr_options *options);
  * may go on beside them. */
 struct mr_model;
 
-/* *out is NULL on failure. The options are copied; the message of an error names the file and what is wrong in it. */
+/* *out is NULL on failure. The options are copied; the message of an error names the file and what is wrong in it.
+ * CANCELLED: progress said not to go on. */
 enum mr_status mr_model_open(struct mr_model **out, const char *path, const struct mr_options *options, struct mr_error *err);
 void mr_model_close(struct mr_model *model); /* takes NULL; its engines have been freed */
 

@@ -184,6 +184,7 @@ static enum mr_status run_model(struct run *r, struct mr_error *err)
         .n_seq = bench_max_sequences(o),
         .max_token = bench_max_tokens(o),
         .n_ctx = r->o->model.ctx_size,
+        .stop = &interrupted,
     };
     memory_peak_reset();
     show("loading the model ...");

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "cli/chat_option.h"
+#include "cli/interrupt.h"
 
 enum {
     BAR_CELLS = 40,
@@ -15,21 +16,28 @@ enum {
 };
 
 struct bar {
-    int64_t start_us, next_us;
-    bool shown;
+    int64_t next_us;
+    bool on_terminal, shown;
 };
 
-static void show_progress(void *context, size_t done, size_t total)
+static void show_bar(struct bar *bar, size_t done, size_t total)
 {
-    struct bar *bar = context;
     const int64_t now = clock_us();
-    if (now - bar->start_us < BAR_AFTER_US || now < bar->next_us || total == 0)
+    if (now < bar->next_us || total == 0)
         return;
     bar->next_us = now + BAR_EVERY_US;
     bar->shown = true;
     const int cells = (int)(done * BAR_CELLS / total);
     fprintf(stderr, "\rloading [%.*s%*s] %3d %%", cells, "########################################", BAR_CELLS - cells, "",
             (int)(done * 100 / total));
+}
+
+static bool go_on(void *context, size_t done, size_t total)
+{
+    struct bar *bar = context;
+    if (bar->on_terminal)
+        show_bar(bar, done, total);
+    return !interrupt_seen();
 }
 
 void load_options(struct mr_options *out, const struct model_arguments *a)
@@ -55,11 +63,10 @@ static void warn_of_context(const struct mr_model *model, int ctx_size)
 enum mr_status load_model(struct mr_model **out, const struct model_arguments *a, struct mr_options *options,
                           struct mr_error *err)
 {
-    struct bar bar = {.start_us = clock_us()};
-    if (isatty(STDERR_FILENO)) {
-        options->progress = show_progress;
-        options->progress_context = &bar;
-    }
+    struct bar bar = {.next_us = clock_us() + BAR_AFTER_US, .on_terminal = isatty(STDERR_FILENO)};
+    interrupt_install();
+    options->progress = go_on;
+    options->progress_context = &bar;
     const enum mr_status status = mr_model_open(out, a->model, options, err);
     options->progress = NULL;
     if (bar.shown)

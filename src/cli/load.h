@@ -10,7 +10,7 @@
 void load_options(struct mr_options *out, const struct model_arguments *a);
 
 /* Open the model; on a terminal a bar on stderr shows the progress when it takes longer than half a second. A context beyond
- * what the model was trained for gets a warning on stderr. */
+ * what the model was trained for gets a warning on stderr. Installs the handler of interrupt.h. CANCELLED: Ctrl-C. */
 enum mr_status load_model(struct mr_model **out, const struct model_arguments *a, struct mr_options *options,
                           struct mr_error *err);
 

@@ -44,6 +44,14 @@ static enum mr_status check_fit(const struct bench_model *m, const struct bench_
     return MR_OK;
 }
 
+static bool go_on(void *context, size_t done, size_t total)
+{
+    const struct bench_model_options *o = context;
+    (void)done;
+    (void)total;
+    return o->stop == NULL || !atomic_load(o->stop);
+}
+
 static enum mr_status open_all(struct bench_model *m, const struct bench_model_options *o, struct mr_error *err)
 {
     MR_TRY(pool_create(&m->pool, o->n_threads, err));
@@ -54,6 +62,8 @@ static enum mr_status open_all(struct bench_model *m, const struct bench_model_o
     options.precision = o->precision;
     options.max_row = o->max_row;
     options.max_logits = o->max_logits;
+    options.progress = go_on;
+    options.progress_context = (void *)o;
     MR_TRY(check_fit(m, o, &options, err));
     const int64_t begin = clock_us();
     MR_TRY(model_open(&m->model, m->file, &options, err));

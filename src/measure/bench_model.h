@@ -2,6 +2,8 @@
 #ifndef MEASURE_BENCH_MODEL_H
 #define MEASURE_BENCH_MODEL_H
 
+#include <stdatomic.h>
+
 #include "base/thread_pool.h"
 #include "format/gguf.h"
 #include "model/model.h"
@@ -19,15 +21,16 @@ struct bench_model_options {
     int n_threads;
     unsigned cpu_features;
     enum precision precision;
-    int max_row;    /* rows of a step */
-    int max_logits; /* rows of it that ask for logits */
-    int n_seq;      /* sequences at a time */
-    int max_token;  /* tokens of the longest */
-    int n_ctx;      /* context in tokens that the user allows; 0: what the model was trained for */
+    int max_row;             /* rows of a step */
+    int max_logits;          /* rows of it that ask for logits */
+    int n_seq;               /* sequences at a time */
+    int max_token;           /* tokens of the longest */
+    int n_ctx;               /* context in tokens that the user allows; 0: what the model was trained for */
+    const atomic_bool *stop; /* looked at while the weights load; may be NULL */
 };
 
 /* BAD_INPUT: max_token passes the context, or weights, activations, keys and values the free memory; the message has the
- * numbers. Nothing is loaded before that is known. Release in any case. */
+ * numbers. Nothing is loaded before that is known. CANCELLED: *stop became true. Release in any case. */
 enum mr_status bench_model_open(struct bench_model *out, const char *path, const struct bench_model_options *options,
                                 struct mr_error *err);
 void bench_model_release(struct bench_model *m);

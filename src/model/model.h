@@ -13,7 +13,6 @@
 #include "base/status.h"
 #include "cache/kv_cache.h"
 #include "format/gguf.h"
-#include "kernels/attention.h"
 #include "ops/device.h"
 
 /* The arithmetic of the products. */
@@ -40,16 +39,18 @@ struct model_options {
     bool kv_bf16;   /* bf16 instead of f16 keys and values; precision fp32 has f32 */
     int max_row;    /* rows of one forward call; bounds the activations */
     int max_logits; /* rows of one forward call that ask for logits */
-    /* Called while the weights load, with bytes done and in all; NULL: nobody listens. */
-    void (*progress)(void *context, size_t done, size_t total);
+    /* Called before the weights load and every few megabytes, with bytes done and in all; false: do not go on. NULL: nobody
+     * listens. */
+    bool (*progress)(void *context, size_t done, size_t total);
     void *progress_context;
 };
 
 /* max_row 512, max_logits 64, the rest zero: the caller sets device. */
 void model_options_defaults(struct model_options *options);
 
-/* Load the weights; the file's pages are dropped as they are packed, and g may be closed afterwards.
- * BAD_FORMAT, NOT_FOUND, NO_SUPPORT: the message names the key or tensor, and its value or shape. */
+/* Load the weights, a few megabytes of the file at a time; g may be closed afterwards.
+ * BAD_FORMAT, NOT_FOUND, NO_SUPPORT: the message names the key or tensor, and its value or shape. CANCELLED: progress said
+ * not to go on. */
 enum mr_status model_open(struct model **out, const struct gguf *g, const struct model_options *options, struct mr_error *err);
 void model_free(struct model *m); /* takes NULL; its caches have been freed */
 

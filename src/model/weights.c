@@ -32,7 +32,8 @@ struct loader {
     struct device *embed_device;
     struct item *item;
     size_t n_item, item_capacity;
-    bool *claimed; /* [n_tensors] */
+    bool *claimed;      /* [n_tensors] */
+    size_t done, total; /* bytes of the file */
 };
 
 const struct hparams *loader_hparams(const struct loader *l) { return l->h; }
@@ -205,7 +206,17 @@ static enum mr_status make_buffers(struct loader *l, const size_t size[2], struc
     return MR_OK;
 }
 
-static enum mr_status load_vector(const struct loader *l, const struct item *item, void *slab, struct mr_error *err)
+/* n more bytes are done. */
+static enum mr_status advance(struct loader *l, size_t n, struct mr_error *err)
+{
+    const struct model_options *o = l->options;
+    l->done += n;
+    return o->progress == NULL || o->progress(o->progress_context, l->done, l->total)
+               ? MR_OK
+               : mr_fail(err, MR_CANCELLED, "stopped while it was loaded");
+}
+
+static enum mr_status load_vector(struct loader *l, const struct item *item, void *slab, struct mr_error *err)
 {
     const size_t n = (size_t)item->vector->n_col;
     float *values = mem_array(n, sizeof *values);
@@ -217,7 +228,7 @@ static enum mr_status load_vector(const struct loader *l, const struct item *ite
         item->device->ops->upload(item->device, item->vector, values);
     }
     free(values);
-    return status;
+    return status == MR_OK ? advance(l, item->source->bytes, err) : status;
 }
 
 static int slab_rows(const struct item *item)
@@ -234,7 +245,7 @@ static size_t slab_bytes(const struct item *item)
     return bytes < item->source->bytes ? bytes : item->source->bytes;
 }
 
-static enum mr_status load_matrix(const struct loader *l, const struct item *item, void *slab, struct mr_error *err)
+static enum mr_status load_matrix(struct loader *l, const struct item *item, void *slab, struct mr_error *err)
 {
     const struct weight *w = item->matrix;
     const struct weight_source source = {item->source->quant, w->n_out, w->n_in};
@@ -244,29 +255,26 @@ static enum mr_status load_matrix(const struct loader *l, const struct item *ite
         const int n = w->n_out - first < step ? w->n_out - first : step;
         MR_TRY(gguf_read(l->g, item->source, (size_t)first * row, slab, (size_t)n * row, err));
         MR_TRY(item->device->ops->weight_pack(item->device, w, &source, slab, first, n, err));
+        MR_TRY(advance(l, (size_t)n * row, err));
     }
     return MR_OK;
 }
 
-static enum mr_status load_items(const struct loader *l, struct mr_error *err)
+static enum mr_status load_items(struct loader *l, struct mr_error *err)
 {
-    size_t most = 0, total = 0, done = 0;
+    size_t most = 0;
     for (size_t i = 0; i < l->n_item; i++) {
         const size_t bytes = slab_bytes(&l->item[i]);
         most = bytes > most ? bytes : most;
-        total += l->item[i].source->bytes;
+        l->total += l->item[i].source->bytes;
     }
+    MR_TRY(advance(l, 0, err));
     void *slab = mem_aligned(ALIGN, most);
     if (slab == NULL)
         return mr_fail(err, MR_NO_MEMORY, "no memory to load tensors");
     enum mr_status status = MR_OK;
-    for (size_t i = 0; i < l->n_item && status == MR_OK; i++) {
-        const struct item *item = &l->item[i];
-        status = (item->matrix != NULL ? load_matrix : load_vector)(l, item, slab, err);
-        done += item->source->bytes;
-        if (status == MR_OK && l->options->progress != NULL)
-            l->options->progress(l->options->progress_context, done, total);
-    }
+    for (size_t i = 0; i < l->n_item && status == MR_OK; i++)
+        status = (l->item[i].matrix != NULL ? load_matrix : load_vector)(l, &l->item[i], slab, err);
     free(slab);
     return status;
 }

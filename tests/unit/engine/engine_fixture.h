@@ -1,4 +1,4 @@
-/* engine_fixture.h: a small random model with a tokenizer of 256 tokens, one for each byte, for the tests of the engine. */
+/* engine_fixture.h: a small random model with a tokenizer of 256 tokens, one for each byte. */
 #ifndef TESTS_UNIT_ENGINE_FIXTURE_H
 #define TESTS_UNIT_ENGINE_FIXTURE_H
 
@@ -12,11 +12,9 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "base/cpu.h"
 #include "base/utf8.h"
 #include "engine/loaded_model.h"
 #include "format/gguf_write.h"
-#include "ops/cpu_device.h"
 
 enum {
     N_VOCAB = 256,
@@ -29,14 +27,13 @@ static inline void check(enum mr_status status, const struct mr_error *err)
         fail_msg("%s: %s", mr_status_text(status), err->message);
 }
 
-/* The file of the tokenizer alone: byte-level BPE without merges. */
-static inline void write_vocabulary(const char *path)
+/* A tokenizer: byte-level BPE without merges. */
+static inline void put_vocabulary(struct gguf_writer *w)
 {
     static char spelling[N_VOCAB][8];
     struct gguf_string token[N_VOCAB];
     int32_t type[N_VOCAB];
     struct mr_error err = {{0}};
-    struct gguf_writer *w;
     uint32_t next = 256;
     for (int b = 0; b < N_VOCAB; b++) { /* the printable characters that GPT-2 gives the bytes */
         const bool printable = (b >= 33 && b <= 126) || (b >= 161 && b <= 172) || b >= 174;
@@ -46,42 +43,62 @@ static inline void write_vocabulary(const char *path)
         token[b] = (struct gguf_string){spelling[b], (size_t)n};
         type[b] = b == END_TOKEN ? 3 : 1;
     }
-    check(gguf_writer_create(&w, path, &err), &err);
     check(gguf_put_string(w, "tokenizer.ggml.model", (struct gguf_string){"gpt2", 4}, &err), &err);
     check(gguf_put_string(w, "tokenizer.ggml.pre", (struct gguf_string){"gpt-2", 5}, &err), &err);
     check(gguf_put_strings(w, "tokenizer.ggml.tokens", token, N_VOCAB, &err), &err);
     check(gguf_put_array(w, "tokenizer.ggml.token_type", GGUF_I32, type, N_VOCAB, &err), &err);
     check(gguf_put_strings(w, "tokenizer.ggml.merges", NULL, 0, &err), &err);
     check(gguf_put_int(w, "tokenizer.ggml.eos_token_id", GGUF_U32, END_TOKEN, &err), &err);
+}
+
+static inline void copy_tensors(struct gguf_writer *w, const struct gguf *g)
+{
+    static char bytes[1 << 20];
+    struct mr_error err = {{0}};
+    for (int i = 0; i < gguf_n_tensors(g); i++) {
+        const struct gguf_tensor *t = gguf_tensor_at(g, i);
+        check(gguf_declare_tensor(w, t->name, t->quant, t->n_dims, t->dims, &err), &err);
+    }
     check(gguf_begin_data(w, &err), &err);
+    for (int i = 0; i < gguf_n_tensors(g); i++) {
+        const struct gguf_tensor *t = gguf_tensor_at(g, i);
+        assert_true(t->bytes <= sizeof bytes);
+        check(gguf_read(g, t, 0, bytes, t->bytes, &err), &err);
+        check(gguf_write_data(w, bytes, t->bytes, &err), &err);
+    }
+}
+
+/* The model as a file of its own; path is that of mkstemp. */
+static inline void write_model(char *path)
+{
+    struct mr_error err = {{0}};
+    struct gguf *g;
+    struct gguf_writer *w;
+    close(mkstemp(path));
+    check(gguf_open(&g, TEST_SOURCE_DIR "/golden/data/tiny_llama3_q8_0.gguf", &err), &err);
+    check(gguf_writer_create(&w, path, &err), &err);
+    for (int i = 0; i < gguf_n_values(g); i++)
+        check(gguf_put_value(w, gguf_value_at(g, i), &err), &err);
+    put_vocabulary(w);
+    copy_tensors(w, g);
     check(gguf_writer_finish(w, &err), &err);
     gguf_writer_free(w);
+    gguf_close(g);
 }
 
 static inline struct mr_model *fixture_model(int n_thread)
 {
-    char path[] = "/tmp/millrace-vocabulary-XXXXXX";
+    char path[] = "/tmp/millrace-model-XXXXXX";
     struct mr_error err = {{0}};
-    struct gguf *weights;
-    unsigned features;
-    struct mr_model *m = calloc(1, sizeof *m);
-    close(mkstemp(path));
-    write_vocabulary(path);
-    check(gguf_open(&m->file, path, &err), &err);
+    struct mr_options options;
+    struct mr_model *m;
+    write_model(path);
+    mr_options_defaults(&options);
+    options.threads = n_thread;
+    options.max_running = 64;
+    options.cpu = getenv("MILLRACE_CPU");
+    check(mr_model_open(&m, path, &options, &err), &err);
     unlink(path);
-    check(tokenizer_create(&m->tokenizer, m->file, &err), &err);
-    check(cpu_features(&features, getenv("MILLRACE_CPU"), &err), &err);
-    check(pool_create(&m->pool, n_thread, &err), &err);
-    check(cpu_device_create(&m->device, m->pool, features, &err), &err);
-    struct model_options options;
-    model_options_defaults(&options);
-    options.device = m->device;
-    check(gguf_open(&weights, TEST_SOURCE_DIR "/golden/data/tiny_llama3_q8_0.gguf", &err), &err);
-    check(model_open(&m->model, weights, &options, &err), &err);
-    gguf_close(weights);
-    m->end_token = malloc(sizeof *m->end_token);
-    m->end_token[0] = END_TOKEN;
-    m->n_end_tokens = 1;
     assert_int_equal(model_info(m->model)->n_vocab, N_VOCAB);
     return m;
 }
