@@ -6,6 +6,7 @@
 #include "cli/arguments.h"
 #include "cli/command.h"
 #include "cli/inspect.h"
+#include "cli/output.h"
 
 struct options {
     struct model_arguments model;
@@ -51,35 +52,14 @@ void inspect_clean(struct string_buffer *out, struct gguf_string s, bool termina
     }
 }
 
-static int fail(const char *command, const char *message)
-{
-    fprintf(stderr, "%s: %s\n", command, message);
-    return EXIT_FAILURE;
-}
-
-static int print_json(const struct inspection *in, const char *command)
-{
-    json_t *root = inspect_json(in);
-    char *text = root != NULL ? json_dumps(root, JSON_INDENT(2) | JSON_REAL_PRECISION(17)) : NULL;
-    json_decref(root);
-    if (text == NULL)
-        return fail(command, "out of memory");
-    const bool written = puts(text) >= 0 && fflush(stdout) == 0;
-    free(text);
-    return written ? EXIT_SUCCESS : fail(command, "cannot write the output");
-}
-
 static int print_text(const struct inspection *in, const char *command)
 {
     struct string_buffer text;
     string_buffer_init(&text);
     inspect_text(in, &text);
-    const bool failed = text.failed;
-    const bool written = !failed && fwrite(text.s, 1, text.n, stdout) == text.n && fflush(stdout) == 0;
+    const int result = output_text(command, &text);
     string_buffer_release(&text);
-    if (failed)
-        return fail(command, "out of memory");
-    return written ? EXIT_SUCCESS : fail(command, "cannot write the output");
+    return result;
 }
 
 static int inspect(const struct options *o, struct inspection *in, const char *command)
@@ -87,14 +67,15 @@ static int inspect(const struct options *o, struct inspection *in, const char *c
     struct gguf *g;
     struct mr_error err;
     if (gguf_open(&g, in->path, &err) != MR_OK)
-        return fail(command, err.message);
+        return output_fail(command, err.message);
     in->g = g;
     const enum mr_status status = inspect_needs_find(&in->needs, g, &o->model, &err);
     int result = status == MR_BAD_INPUT ? EXIT_USAGE_ERROR : EXIT_FAILURE;
     if (status != MR_OK)
-        fail(command, err.message);
+        output_fail(command, err.message);
     else
-        result = o->json ? print_json(in, command) : print_text(in, command);
+        result = o->json ? output_json(command, inspect_json(in), JSON_INDENT(2) | JSON_REAL_PRECISION(17))
+                         : print_text(in, command);
     inspect_needs_release(&in->needs);
     gguf_close(g);
     return result;

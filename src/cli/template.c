@@ -9,6 +9,7 @@
 #include "cli/chat_option.h"
 #include "cli/command.h"
 #include "cli/model_arguments.h"
+#include "cli/output.h"
 #include "cli/read_input.h"
 #include "text/chat_renderer.h"
 
@@ -43,12 +44,6 @@ static const struct argument rows[] = {
      .parse = argument_flag,
      .offset = offsetof(struct options, json)},
     {0}};
-
-static int fail(const char *command, const char *message)
-{
-    fprintf(stderr, "%s: %s\n", command, message);
-    return EXIT_FAILURE;
-}
 
 static enum mr_status load_json(json_t **out, const char *path, struct mr_error *err)
 {
@@ -131,18 +126,6 @@ static json_t *json_of(const struct rendered *r)
     return json_pack("{s:s%, s:o}", "prompt", r->text.n > 0 ? r->text.s : "", r->text.n, "runs", runs);
 }
 
-static int print(const struct rendered *r, bool as_json, const char *command)
-{
-    json_t *root = as_json ? json_of(r) : NULL;
-    char *text = root != NULL ? json_dumps(root, JSON_COMPACT) : NULL;
-    json_decref(root);
-    if (as_json && text == NULL)
-        return fail(command, "out of memory");
-    const bool written = as_json ? puts(text) >= 0 : r->text.n == 0 || fwrite(r->text.s, 1, r->text.n, stdout) == r->text.n;
-    free(text);
-    return written && fflush(stdout) == 0 ? EXIT_SUCCESS : fail(command, "cannot write the output");
-}
-
 static int render(const struct options *o, const struct chat_renderer *p, const char *command)
 {
     struct mr_error err;
@@ -153,8 +136,8 @@ static int render(const struct options *o, const struct chat_renderer *p, const 
         status = chat_renderer_render(p, request, (int64_t)time(NULL), &r, &err);
     json_decref(request);
     if (status != MR_OK)
-        return fail(command, err.message);
-    const int result = print(&r, o->json, command);
+        return output_fail(command, err.message);
+    const int result = o->json ? output_json(command, json_of(&r), JSON_COMPACT) : output_text(command, &r.text);
     rendered_release(&r);
     return result;
 }
@@ -201,7 +184,7 @@ static int open_and_render(const struct options *o, const struct model_arguments
     enum mr_status status = open_tokenizer(&t, model->model, &err);
     if (status == MR_OK)
         status = open_renderer(&r, model->chat_template, t, &err);
-    const int result = status == MR_OK ? render(o, r, command) : fail(command, err.message);
+    const int result = status == MR_OK ? render(o, r, command) : output_fail(command, err.message);
     chat_renderer_free(r);
     tokenizer_free(t);
     return result;

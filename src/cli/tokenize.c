@@ -10,6 +10,7 @@
 #include "cli/arguments.h"
 #include "cli/command.h"
 #include "cli/model_arguments.h"
+#include "cli/output.h"
 #include "cli/read_input.h"
 #include "text/detokenizer.h"
 
@@ -50,24 +51,6 @@ static const struct argument rows[] = {
      .offset = offsetof(struct options, json)},
     {0}};
 
-static int fail(const char *command, const char *message)
-{
-    fprintf(stderr, "%s: %s\n", command, message);
-    return EXIT_FAILURE;
-}
-
-/* Print the object, which is taken over. */
-static int print_json(json_t *root, const char *command)
-{
-    char *text = root != NULL ? json_dumps(root, JSON_COMPACT) : NULL;
-    json_decref(root);
-    if (text == NULL)
-        return fail(command, "out of memory");
-    const bool written = puts(text) >= 0 && fflush(stdout) == 0;
-    free(text);
-    return written ? EXIT_SUCCESS : fail(command, "cannot write the output");
-}
-
 static json_t *json_of_tokens(const struct token_list *list)
 {
     json_t *ids = json_array();
@@ -100,14 +83,6 @@ static void add_piece(struct string_buffer *out, struct gguf_string s)
     string_buffer_puts(out, "'\n");
 }
 
-static int print_text(const struct string_buffer *text, const char *command)
-{
-    if (text->failed)
-        return fail(command, "out of memory");
-    const bool written = (text->n == 0 || fwrite(text->s, 1, text->n, stdout) == text->n) && fflush(stdout) == 0;
-    return written ? EXIT_SUCCESS : fail(command, "cannot write the output");
-}
-
 static int print_tokens(const struct tokenizer *t, const struct token_list *list, const char *command)
 {
     struct string_buffer text;
@@ -116,7 +91,7 @@ static int print_tokens(const struct tokenizer *t, const struct token_list *list
         string_buffer_printf(&text, "%7d  ", list->id[i]);
         add_piece(&text, tokenizer_piece(t, list->id[i], true));
     }
-    const int result = print_text(&text, command);
+    const int result = output_text(command, &text);
     string_buffer_release(&text);
     return result;
 }
@@ -144,9 +119,9 @@ static int tokenize(const struct options *o, const struct tokenizer *t, const ch
     }
     int result;
     if (status != MR_OK)
-        result = fail(command, err.message);
+        result = output_fail(command, err.message);
     else
-        result = o->json ? print_json(json_of_tokens(&list), command) : print_tokens(t, &list, command);
+        result = o->json ? output_json(command, json_of_tokens(&list), JSON_COMPACT) : print_tokens(t, &list, command);
     token_list_release(&list);
     string_buffer_release(&text);
     return result;
@@ -178,7 +153,7 @@ static int detokenize(const struct options *o, const struct tokenizer *t, const 
     const size_t capacity = strlen(o->ids) + 1;
     struct token_list list = {.id = malloc(capacity * sizeof *list.id), .capacity = capacity};
     if (list.id == NULL)
-        return fail(command, "out of memory");
+        return output_fail(command, "out of memory");
     string_buffer_init(&text);
     int result = parse_ids(&list, o, tokenizer_n_vocab(t), command);
     if (result == EXIT_SUCCESS) {
@@ -187,10 +162,10 @@ static int detokenize(const struct options *o, const struct tokenizer *t, const 
             detokenizer_push(&d, list.id[i], &text);
         detokenizer_finish(&d, &text);
         if (o->json) {
-            result = print_json(json_pack("{s:s%}", "text", text.s != NULL ? text.s : "", text.n), command);
+            result = output_json(command, json_pack("{s:s%}", "text", text.s != NULL ? text.s : "", text.n), JSON_COMPACT);
         } else {
             string_buffer_puts(&text, "\n");
-            result = print_text(&text, command);
+            result = output_text(command, &text);
         }
     }
     string_buffer_release(&text);
@@ -204,12 +179,12 @@ static int open_and_run(const struct options *o, const char *path, const char *c
     struct tokenizer *t;
     struct mr_error err;
     if (gguf_open(&g, path, &err) != MR_OK)
-        return fail(command, err.message);
+        return output_fail(command, err.message);
     const enum mr_status status = tokenizer_create(&t, g, &err);
     gguf_close(g);
     if (status != MR_OK) {
         mr_fail_in(&err, status, "'%s'", path);
-        return fail(command, err.message);
+        return output_fail(command, err.message);
     }
     const int result = o->ids != NULL ? detokenize(o, t, command) : tokenize(o, t, command);
     tokenizer_free(t);
