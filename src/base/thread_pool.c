@@ -5,6 +5,7 @@
 
 #include <fenv.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -169,6 +170,33 @@ static void tear_down(struct thread_pool *pool, int n)
     free(pool);
 }
 
+/* Signals are the program's business: a handler interrupts a thread of its own, not one that computes. Those that tell of a
+ * fault in the thread itself stay. */
+static void hold_signals(sigset_t *before)
+{
+    static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS};
+    sigset_t held;
+    sigfillset(&held);
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++)
+        sigdelset(&held, faults[i]);
+    pthread_sigmask(SIG_SETMASK, &held, before);
+}
+
+/* Start the workers, which inherit the signal mask. Returns how many threads there are now. */
+static int start_workers(struct thread_pool *pool)
+{
+    sigset_t before;
+    int n = 1;
+    hold_signals(&before);
+    for (; n < pool->n_thread; n++) {
+        pool->worker[n] = (struct worker){.pool = pool, .index = n};
+        if (pthread_create(&pool->worker[n].thread, NULL, worker_main, &pool->worker[n]) != 0)
+            break;
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return n;
+}
+
 enum mr_status pool_create(struct thread_pool **out, int n_thread, struct mr_error *err)
 {
     *out = NULL;
@@ -187,12 +215,10 @@ enum mr_status pool_create(struct thread_pool **out, int n_thread, struct mr_err
     pthread_mutex_init(&pool->lock, NULL);
     pthread_cond_init(&pool->work, NULL);
     pthread_cond_init(&pool->done, NULL);
-    for (int i = 1; i < n_thread; i++) {
-        worker[i] = (struct worker){.pool = pool, .index = i};
-        if (pthread_create(&worker[i].thread, NULL, worker_main, &worker[i]) != 0) {
-            tear_down(pool, i);
-            return mr_fail(err, MR_NO_MEMORY, "cannot start thread %d of %d", i, n_thread);
-        }
+    const int n_started = start_workers(pool);
+    if (n_started < n_thread) {
+        tear_down(pool, n_started);
+        return mr_fail(err, MR_NO_MEMORY, "cannot start thread %d of %d", n_started, n_thread);
     }
     *out = pool;
     return MR_OK;

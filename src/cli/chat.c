@@ -5,6 +5,7 @@
 
 #include "cli/interrupt.h"
 #include "cli/line_editor.h"
+#include "cli/output.h"
 #include "cli/run.h"
 
 struct chat {
@@ -127,6 +128,7 @@ static enum mr_status answer(struct chat *c, struct mr_error *err)
             run_show_prompt(r, &prompt);
         const struct mr_request request = run_request(r, &prompt);
         status = generation_run(&c->last, r->engine, &request, stdout, err);
+        interrupt_clear(); /* one Ctrl-C more than it took to stop the answer */
     }
     token_list_release(&prompt);
     printf("\n");
@@ -194,5 +196,5 @@ int chat_loop(struct run *r)
     string_buffer_release(&line);
     generation_release(&c.last);
     json_decref(c.messages);
-    return status == MR_OK ? EXIT_SUCCESS : run_fail(r, &err);
+    return status == MR_OK ? EXIT_SUCCESS : output_fail_status(r->command, status, &err);
 }

@@ -13,4 +13,7 @@ void interrupt_install(void);
 bool interrupt_seen(void);
 void interrupt_clear(void);
 
+/* Wait until fd can be read without waiting. false: Ctrl-C came, now or before. */
+bool interrupt_wait(int fd);
+
 #endif

@@ -34,16 +34,17 @@ static char *show_prompt(EditLine *el)
     return (char *)ed->prompt;
 }
 
-/* One character. libedit's own reader tries again after a signal; this one gives up, so that Ctrl-C ends the line. */
+/* One character; 0: the input ends. libedit's own reader tries again after a signal; this one gives up, so that Ctrl-C ends
+ * the line. */
 static int read_character(EditLine *el, wchar_t *out)
 {
     mbstate_t state = {0};
     (void)el;
     for (;;) {
         char byte;
-        const ssize_t n = read(STDIN_FILENO, &byte, 1);
-        if (n < 0 && errno == EINTR && !interrupt_seen())
-            continue;
+        ssize_t n = -1;
+        if (interrupt_wait(STDIN_FILENO))
+            n = read(STDIN_FILENO, &byte, 1);
         if (n <= 0)
             return (int)n;
         if (byte == '\0') /* Ctrl-D that was typed before libedit changed the terminal's mode */
@@ -132,7 +133,7 @@ static enum line_result read_line(struct line_editor *ed, const char *prompt, co
     int count = 0;
     HistEvent event;
     ed->prompt = prompt;
-    interrupt_clear();
+    el_set(ed->el, EL_PREP_TERM, 1); /* before the prompt shows: who sees it and types finds an editor */
     *line = el_gets(ed->el, &count);
     if (interrupt_seen()) {
         interrupt_clear();

@@ -7,6 +7,7 @@
 #include "cli/command.h"
 #include "cli/interrupt.h"
 #include "cli/load.h"
+#include "cli/output.h"
 #include "cli/read_input.h"
 #include "engine/loaded_model.h"
 #include "measure/perplexity.h"
@@ -88,7 +89,6 @@ static enum mr_status run(struct perplexity *out, const struct perplexity_argume
                                                                     : read_file(&text, a->file, err);
     if (status == MR_OK)
         status = load_model(&model, m, &options, err);
-    interrupt_install();
     if (status == MR_OK)
         status = measure_text(out, model, a, m->ctx_size, &text, err);
     mr_model_close(model);
@@ -119,10 +119,8 @@ int command_perplexity(int argc, char **argv)
     struct mr_error err = {{0}};
     struct perplexity result;
     const enum mr_status failed = run(&result, &a, &m, &err);
-    if (failed != MR_OK) {
-        fprintf(stderr, "%s: %s\n", argv[0], err.message);
-        return failed == MR_CANCELLED ? EXIT_INTERRUPTED : EXIT_FAILURE;
-    }
+    if (failed != MR_OK)
+        return output_fail_status(argv[0], failed, &err);
     if (a.json)
         printf("{\"perplexity\": %.17g, \"n_tokens\": %lld}\n", result.perplexity, (long long)result.n_tokens);
     else

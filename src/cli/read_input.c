@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "cli/interrupt.h"
+
 enum mr_status read_stream(struct string_buffer *out, FILE *stream, const char *name, struct mr_error *err)
 {
     char piece[65536];
@@ -15,7 +17,9 @@ enum mr_status read_stream(struct string_buffer *out, FILE *stream, const char *
         if (out->failed)
             return mr_fail(err, MR_NO_MEMORY, "%s: no memory to read it", name);
     }
-    return ferror(stream) ? mr_fail(err, MR_IO, "%s: %s", name, strerror(errno)) : MR_OK;
+    if (!ferror(stream))
+        return MR_OK;
+    return interrupt_seen() ? mr_fail(err, MR_CANCELLED, "interrupted") : mr_fail(err, MR_IO, "%s: %s", name, strerror(errno));
 }
 
 enum mr_status read_file(struct string_buffer *out, const char *path, struct mr_error *err)

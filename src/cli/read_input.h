@@ -10,7 +10,7 @@ enum {
     READ_INPUT_MAX = 1 << 30 /* bytes; more is refused */
 };
 
-/* Append everything that stream holds. name is for the message. */
+/* Append everything that stream holds. name is for the message. CANCELLED: Ctrl-C. */
 enum mr_status read_stream(struct string_buffer *out, FILE *stream, const char *name, struct mr_error *err);
 enum mr_status read_file(struct string_buffer *out, const char *path, struct mr_error *err);
 

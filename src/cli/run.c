@@ -9,6 +9,7 @@
 
 #include "cli/command.h"
 #include "cli/interrupt.h"
+#include "cli/output.h"
 #include "cli/read_input.h"
 #include "engine/loaded_model.h"
 #include "sample/sampler.h"
@@ -74,12 +75,6 @@ static const struct argument run_argument[] = {
      .offset = offsetof(struct run_arguments, quiet)},
     {.name = "quiet"},
     {0}};
-
-int run_fail(const struct run *r, const struct mr_error *err)
-{
-    fprintf(stderr, "%s: %s\n", r->command, err->message);
-    return EXIT_FAILURE;
-}
 
 struct mr_request run_request(const struct run *r, const struct token_list *prompt)
 {
@@ -199,7 +194,7 @@ static int answer_once(struct run *r)
     token_list_release(&prompt);
     generation_release(&g);
     if (status != MR_OK)
-        return run_fail(r, &err);
+        return output_fail_status(r->command, status, &err);
     return cancelled ? EXIT_INTERRUPTED : EXIT_SUCCESS;
 }
 
@@ -216,7 +211,8 @@ static enum mr_status open_run(struct run *r, struct mr_error *err)
                            r->model_options.model);
         MR_TRY(status);
     }
-    return mr_engine_create(&r->engine, r->model, &options, err);
+    MR_TRY(mr_engine_create(&r->engine, r->model, &options, err));
+    return interrupt_seen() ? mr_fail(err, MR_CANCELLED, "interrupted") : MR_OK;
 }
 
 static void close_run(struct run *r)
@@ -265,6 +261,18 @@ static int parse(struct run *r, int argc, char **argv)
     return arguments_parse(argc, argv, &line);
 }
 
+static int open_and_answer(struct run *r, bool interactive)
+{
+    struct mr_error err = {{0}};
+    const struct sampling_arguments *s = &r->sampling;
+    const enum mr_status status = open_run(r, &err);
+    if (status != MR_OK)
+        return output_fail_status(r->command, status, &err);
+    if (sampling_check(&s->sampling, s->bias, s->n_bias, model_info(r->model->model)->n_vocab, &err) != MR_OK)
+        return arguments_fail(r->command, "--logit-bias: %s", err.message); /* all else was checked before */
+    return interactive ? chat_loop(r) : answer_once(r);
+}
+
 int command_run(int argc, char **argv)
 {
     struct run r = {.command = argv[0], .options = {.max_tokens = -1}};
@@ -281,16 +289,7 @@ int command_run(int argc, char **argv)
         constraint_arguments_release(&r.constraint);
         return status;
     }
-    struct mr_error err = {{0}};
-    const struct sampling_arguments *s = &r.sampling;
-    if (open_run(&r, &err) != MR_OK) {
-        status = run_fail(&r, &err);
-    } else if (sampling_check(&s->sampling, s->bias, s->n_bias, model_info(r.model->model)->n_vocab, &err) != MR_OK) {
-        status = arguments_fail(r.command, "--logit-bias: %s", err.message); /* all else was checked before */
-    } else {
-        interrupt_install();
-        status = interactive ? chat_loop(&r) : answer_once(&r);
-    }
+    status = open_and_answer(&r, interactive);
     close_run(&r);
     constraint_arguments_release(&r.constraint);
     return status;

@@ -32,9 +32,6 @@ struct mr_request run_request(const struct run *r, const struct token_list *prom
 /* Print each token of a prompt on stderr (--verbose-prompt). */
 void run_show_prompt(const struct run *r, const struct token_list *prompt);
 
-/* A line "command: message" on stderr; returns exit status 1. */
-int run_fail(const struct run *r, const struct mr_error *err);
-
 /* Converse on the terminal until the user leaves. Returns the exit status. */
 int chat_loop(struct run *r);
 

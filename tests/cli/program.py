@@ -19,7 +19,11 @@ needs_smollm2 = pytest.mark.skipif(not SMOLLM2.exists(), reason="models/ lacks S
 needs_gemma = pytest.mark.skipif(not GEMMA.exists(), reason="models/ lacks Gemma: scripts/fetch_models.py gemma3")
 
 
-def run(*args, stdin=subprocess.DEVNULL, input=None, timeout=300, env=None, text=True):
+# Waits are bounded so that a hang becomes a failure; a machine under any load stays far below.
+PATIENCE_S = 1800
+
+
+def run(*args, stdin=subprocess.DEVNULL, input=None, timeout=PATIENCE_S, env=None, text=True):
     """Run `millrace args...`; input goes in through a pipe."""
     if input is not None:
         stdin = None
@@ -37,7 +41,7 @@ class Terminal:
             os.environ.update(env or {}, TERM="xterm")
             os.execv(MILLRACE, [MILLRACE, *map(str, args)])
 
-    def expect(self, pattern, timeout=120):
+    def expect(self, pattern, timeout=PATIENCE_S):
         """Wait until the output holds the pattern; returns the output up to its end and forgets it."""
         deadline = time.monotonic() + timeout
         while not (found := re.search(pattern, self.output)):
@@ -59,7 +63,17 @@ class Terminal:
     def type(self, text):
         os.write(self.fd, text.encode())
 
-    def wait(self, timeout=60):
+    def stop_while_it_loads(self, model):
+        """Stop the program once it has the model file open."""
+        deadline = time.monotonic() + PATIENCE_S
+        while not any(os.path.realpath(fd) == str(model.resolve()) for fd in Path(f"/proc/{self.pid}/fd").iterdir()):
+            assert time.monotonic() < deadline
+        os.kill(self.pid, signal.SIGSTOP)
+
+    def go_on(self):
+        os.kill(self.pid, signal.SIGCONT)
+
+    def wait(self, timeout=PATIENCE_S):
         """Exit status once the program has ended."""
         deadline = time.monotonic() + timeout
         while time.monotonic() < deadline:

@@ -1,17 +1,12 @@
 """`millrace bench`: its JSON, its counts against a model small enough to count by hand, its errors."""
 import json
-import os
-import signal
-import subprocess
-import time
-from pathlib import Path
 
 import gguf
 import jsonschema
 import numpy as np
 import pytest
+from program import SMOLLM2, Terminal, needs_smollm2, run
 
-MILLRACE = os.environ.get("MILLRACE", "build/millrace")
 LAYERS, WIDTH, FFN, HEADS, KV_HEADS, VOCAB, CONTEXT = 2, 64, 96, 4, 2, 160, 256
 HEAD_DIM = WIDTH // HEADS
 # multiply-accumulates of one row in one layer's products, and of the output
@@ -65,7 +60,7 @@ def model(tmp_path_factory):
 
 
 def bench(*args):
-    return subprocess.run([MILLRACE, "bench", *map(str, args)], capture_output=True, text=True, timeout=300)
+    return run("bench", *args)
 
 
 PROMPT, GEN, DEEP = 50, 6, 100
@@ -206,11 +201,9 @@ def test_cases_beyond_the_context_are_refused_with_both_numbers(model):
     assert "270" in r.stderr and str(CONTEXT) in r.stderr
 
 
-def test_cases_beyond_the_memory_are_refused_before_loading(tmp_path):
-    real = Path("models/SmolLM2-135M-Instruct.Q4_1.gguf")
-    if not real.exists():
-        pytest.skip("the SmolLM2 model is not there")
-    r = bench("-m", real, "--prompt", 0, "--gen", 4, "--batch", 512, "--depth", 500000, "--ctx-size", 1000000)
+@needs_smollm2
+def test_cases_beyond_the_memory_are_refused_before_loading():
+    r = bench("-m", SMOLLM2, "--prompt", 0, "--gen", 4, "--batch", 512, "--depth", 500000, "--ctx-size", 1000000)
     assert r.returncode == 2
     assert "GB are free" in r.stderr and "513 sequences of 500004 tokens" in r.stderr
 
@@ -221,17 +214,18 @@ def test_a_missing_model_is_one_line():
     assert "no-such-model.gguf" in r.stderr and r.stderr.count("\n") == 1
 
 
-def interrupted(*args):
-    p = subprocess.Popen([MILLRACE, "bench", *map(str, args)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    time.sleep(0.5)
-    p.send_signal(signal.SIGINT)
-    out, err = p.communicate(timeout=120)
-    return p.returncode, out, err
+def interrupted(stage, *args):
+    """Ctrl-C once the terminal shows the stage; the exit status, and what was printed after."""
+    with Terminal("bench", *args) as t:
+        t.expect(stage)
+        t.type("\x03")
+        return t.wait(), t.output
 
 
-def test_interrupt_ends_a_run_without_a_report(model):
-    code, out, err = interrupted("-m", model, "--prompt", 0, "--gen", 250, "--repeat", 1000)
-    assert (code, out) == (130, "") and "interrupted" in err
+@pytest.mark.parametrize("stage", ["measuring the limits", "decode, batch 1"])
+def test_interrupt_ends_a_run_without_a_report(model, stage):
+    code, out = interrupted(stage, "-m", model, "--prompt", 0, "--gen", 250, "--repeat", 1000)
+    assert code == 130 and "millrace bench: interrupted" in out and "MFU" not in out
 
 
 def test_kernels_are_timed_alone_without_a_model():
@@ -245,5 +239,5 @@ def test_kernels_are_timed_alone_without_a_model():
 
 
 def test_interrupt_ends_the_kernels_too():
-    code, out, err = interrupted("--kernels")
-    assert (code, out) == (130, "") and "interrupted" in err
+    code, out = interrupted("kernel ", "--kernels")
+    assert code == 130 and "millrace bench: interrupted" in out and "MFU" not in out

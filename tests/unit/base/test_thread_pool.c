@@ -1,6 +1,8 @@
 /* test_thread_pool.c: fork and join. */
 #include <fenv.h>
+#include <pthread.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -103,6 +105,30 @@ static void pieces_round_to_nearest_whatever_the_caller_set(void **state)
     pool_free(pool);
 }
 
+static void look_at_signals(void *context, int piece, int thread)
+{
+    sigset_t held;
+    bool *fails = context;
+    pthread_sigmask(SIG_BLOCK, NULL, &held);
+    fails[piece] = sigismember(&held, SIGINT) != (thread != 0) || sigismember(&held, SIGSEGV) != 0;
+}
+
+static void signals_go_to_the_caller(void **state)
+{
+    (void)state;
+    bool fails[1000];
+    sigset_t held;
+    struct thread_pool *pool = make_pool(4);
+    for (int job = 0; job < 10; job++) {
+        pool_run(pool, look_at_signals, fails, 1000);
+        for (int i = 0; i < 1000; i++)
+            assert_false(fails[i]);
+    }
+    pool_free(pool);
+    pthread_sigmask(SIG_BLOCK, NULL, &held);
+    assert_int_equal(sigismember(&held, SIGINT), 0);
+}
+
 static void number_of_threads_is_checked(void **state)
 {
     (void)state;
@@ -123,7 +149,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_piece_runs_once),         cmocka_unit_test(many_short_jobs_follow_each_other),
         cmocka_unit_test(sleeping_threads_wake),        cmocka_unit_test(pieces_round_to_nearest_whatever_the_caller_set),
-        cmocka_unit_test(number_of_threads_is_checked),
+        cmocka_unit_test(number_of_threads_is_checked), cmocka_unit_test(signals_go_to_the_caller),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
