@@ -18,7 +18,12 @@
 
 enum {
     CHECK_GUARD = 64,
-    CHECK_GUARD_BYTE = 0xa5
+    CHECK_GUARD_BYTE = 0xa5,
+#ifdef TEST_SANITIZED
+    CHECK_SANITIZED = 1
+#else
+    CHECK_SANITIZED = 0
+#endif
 };
 
 struct check {
