@@ -73,11 +73,14 @@ static enum mr_status open_any(struct gguf **out, const char *path, const void *
     enum mr_status status = path != NULL ? gguf_open_set(g, path, err) : open_memory(g, bytes, n, err);
     if (status == MR_OK)
         status = gguf_index_names(g, err);
+    if (status == MR_OK) {
+        attach_data(g);
+        status = gguf_read_packing(g, err);
+    }
     if (status != MR_OK) {
         gguf_close(g);
         return path != NULL ? mr_fail_in(err, status, "'%s'", path) : status;
     }
-    attach_data(g);
     *out = g;
     return MR_OK;
 }

@@ -48,9 +48,10 @@ struct gguf_tensor {
     int n_dims;
     int64_t dims[GGUF_MAX_DIMS]; /* dims[0] is the row length (columns); missing ones are 1; all >= 1 */
     const void *data;            /* borrowed from the map, until gguf_close */
-    size_t bytes;
-    int split;            /* which file of a split set holds it */
-    uint64_t file_offset; /* in that file */
+    size_t bytes;                /* of data */
+    struct gguf_string product;  /* n 0: data is blocks of quant; else what this product packed from them */
+    int split;                   /* which file of a split set holds it */
+    uint64_t file_offset;        /* in that file */
 };
 
 /* Map and check a file. *out is NULL on failure; the message names the file, the key or tensor and the byte. What is no
@@ -62,6 +63,7 @@ enum mr_status gguf_open_memory(struct gguf **out, const void *bytes, size_t n, 
 void gguf_close(struct gguf *g); /* takes NULL */
 
 uint32_t gguf_version(const struct gguf *g);
+bool gguf_is_packed(const struct gguf *g);      /* some tensors are packed for a product (gguf_declare_packed) */
 uint64_t gguf_file_bytes(const struct gguf *g); /* of all splits */
 int gguf_n_splits(const struct gguf *g);
 

@@ -43,6 +43,17 @@ static inline int gguf_string_compare(struct gguf_string a, struct gguf_string b
     return order != 0 ? order : (a.n > b.n) - (a.n < b.n);
 }
 
+/* Keys of a file with packed tensors. In the list of tensors each of those is a row of f32 of its size. Arrays have one
+ * element for each tensor, in that list's order: the product that packed it ("": none did), the type id and the shape (four
+ * dimensions) of what it packed. */
+#define GGUF_PACK_VERSION_KEY  "millrace.pack.version"
+#define GGUF_PACK_PRODUCTS_KEY "millrace.pack.products"
+#define GGUF_PACK_TYPES_KEY    "millrace.pack.types"
+#define GGUF_PACK_SHAPES_KEY   "millrace.pack.shapes"
+enum {
+    GGUF_PACK_VERSION = 1 /* a change of any packed layout or of these keys makes it another one */
+};
+
 struct gguf_part { /* one file of a set */
     int fd;        /* -1: bytes belong to the caller */
     const unsigned char *map;
@@ -74,6 +85,9 @@ enum mr_status gguf_check_whole(const struct gguf_header *h, struct mr_error *er
 
 /* Sort the names for the look-ups; none may stand twice. */
 enum mr_status gguf_index_names(struct gguf *g, struct mr_error *err);
+
+/* Give packed tensors the type and shape that they were made from. */
+enum mr_status gguf_read_packing(struct gguf *g, struct mr_error *err);
 
 /* Make g->part n long, the new ones closed. */
 bool gguf_grow_parts(struct gguf *g, int n);

@@ -17,6 +17,8 @@ struct gguf_writer {
     bool exists; /* partial is there */
     uint32_t alignment;
     struct string_buffer values, tensors; /* the two parts of the header */
+    bool is_packed;
+    struct string_buffer products, types, shapes; /* elements of the arrays that a packed file has */
     uint64_t n_value;
     size_t *bytes; /* of each declared tensor */
     size_t n_tensor, capacity;
@@ -63,6 +65,9 @@ enum mr_status gguf_writer_create(struct gguf_writer **out, const char *path, st
     w->alignment = GGUF_DEFAULT_ALIGNMENT;
     string_buffer_init(&w->values);
     string_buffer_init(&w->tensors);
+    string_buffer_init(&w->products);
+    string_buffer_init(&w->types);
+    string_buffer_init(&w->shapes);
     w->path = mem_string(path, strlen(path));
     const enum mr_status status = w->path != NULL ? open_partial(w, err) : fail_memory(err);
     if (status != MR_OK) {
@@ -83,6 +88,9 @@ void gguf_writer_free(struct gguf_writer *w)
         unlink(w->partial);
     string_buffer_release(&w->values);
     string_buffer_release(&w->tensors);
+    string_buffer_release(&w->products);
+    string_buffer_release(&w->types);
+    string_buffer_release(&w->shapes);
     free(w->bytes);
     free(w->partial);
     free(w->path);
@@ -228,8 +236,8 @@ static bool tensor_bytes(size_t *bytes, const struct quant *quant, int n_dims, c
     return ok;
 }
 
-enum mr_status gguf_declare_tensor(struct gguf_writer *w, struct gguf_string name, const struct quant *quant, int n_dims,
-                                   const int64_t *dims, struct mr_error *err)
+static enum mr_status declare(struct gguf_writer *w, struct gguf_string name, const struct quant *quant, int n_dims,
+                              const int64_t *dims, struct mr_error *err)
 {
     size_t bytes, end;
     const int n = name.n < 128 ? (int)name.n : 128;
@@ -249,6 +257,48 @@ enum mr_status gguf_declare_tensor(struct gguf_writer *w, struct gguf_string nam
     w->bytes[w->n_tensor++] = bytes;
     w->offset = size_align(end, w->alignment);
     return check_buffer(&w->tensors, err);
+}
+
+/* What a tensor was before `product` packed it. */
+static enum mr_status note_packing(struct gguf_writer *w, const char *product, const struct quant *quant, int n_dims,
+                                   const int64_t *dims, struct mr_error *err)
+{
+    add_string(&w->products, c_string(product));
+    add_u32(&w->types, quant->type);
+    for (int i = 0; i < GGUF_MAX_DIMS; i++)
+        add_u64(&w->shapes, i < n_dims ? (uint64_t)dims[i] : 1);
+    MR_TRY(check_buffer(&w->products, err));
+    MR_TRY(check_buffer(&w->types, err));
+    return check_buffer(&w->shapes, err);
+}
+
+enum mr_status gguf_declare_tensor(struct gguf_writer *w, struct gguf_string name, const struct quant *quant, int n_dims,
+                                   const int64_t *dims, struct mr_error *err)
+{
+    MR_TRY(declare(w, name, quant, n_dims, dims, err));
+    return note_packing(w, "", quant, n_dims, dims, err);
+}
+
+enum mr_status gguf_declare_packed(struct gguf_writer *w, const struct gguf_tensor *original, const char *product, size_t bytes,
+                                   struct mr_error *err)
+{
+    const int64_t n = (int64_t)(bytes / sizeof(float));
+    if (bytes % sizeof(float) != 0 || bytes / sizeof(float) > INT64_MAX || product[0] == '\0')
+        return mr_fail(err, MR_BAD_INPUT, "tensor '%.*s': %zu bytes for product '%s' cannot be declared", (int)original->name.n,
+                       original->name.s, bytes, product);
+    MR_TRY(declare(w, original->name, quant_find(QUANT_F32), 1, &n, err));
+    w->is_packed = true;
+    return note_packing(w, product, original->quant, original->n_dims, original->dims, err);
+}
+
+static enum mr_status put_packing(struct gguf_writer *w, struct mr_error *err)
+{
+    const size_t n = w->n_tensor;
+    MR_TRY(gguf_put_int(w, GGUF_PACK_VERSION_KEY, GGUF_U32, GGUF_PACK_VERSION, err));
+    MR_TRY(begin_value(w, c_string(GGUF_PACK_PRODUCTS_KEY), GGUF_STRING, true, n, err));
+    string_buffer_add(&w->values, w->products.s, w->products.n);
+    MR_TRY(gguf_put_array(w, GGUF_PACK_TYPES_KEY, GGUF_U32, w->types.s, n, err));
+    return gguf_put_array(w, GGUF_PACK_SHAPES_KEY, GGUF_U64, w->shapes.s, n * GGUF_MAX_DIMS, err);
 }
 
 static enum mr_status write_all(struct gguf_writer *w, const void *bytes, size_t n, struct mr_error *err)
@@ -300,6 +350,8 @@ enum mr_status gguf_begin_data(struct gguf_writer *w, struct mr_error *err)
     struct string_buffer header;
     if (w->in_data || w->broken)
         return mr_fail(err, MR_BAD_INPUT, "the header was written already");
+    if (w->is_packed)
+        MR_TRY(put_packing(w, err));
     string_buffer_init(&header);
     string_buffer_puts(&header, "GGUF");
     add_u32(&header, 3);

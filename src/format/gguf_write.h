@@ -35,6 +35,11 @@ enum mr_status gguf_put_value(struct gguf_writer *w, const struct gguf_value *v,
 enum mr_status gguf_declare_tensor(struct gguf_writer *w, struct gguf_string name, const struct quant *quant, int n_dims,
                                    const int64_t *dims, struct mr_error *err);
 
+/* Declare a tensor whose data is what `product` packed from the given one: `bytes` bytes, a multiple of 4. A file with such
+ * tensors says for each of them what it was; gguf_open gives that back. */
+enum mr_status gguf_declare_packed(struct gguf_writer *w, const struct gguf_tensor *original, const char *product, size_t bytes,
+                                   struct mr_error *err);
+
 /* Check and write the header. BAD_INPUT or BAD_FORMAT: a key or tensor that no reader would accept, by name. */
 enum mr_status gguf_begin_data(struct gguf_writer *w, struct mr_error *err);
 
