@@ -86,9 +86,10 @@ static json_t *needs(const struct inspect_needs *n)
     const struct model_memory *m = &n->memory;
     if (!n->is_model)
         return json_pack("{s:s, s:s}", "isa", n->isa, "error", n->reason.message);
-    return json_pack("{s:s, s:i, s:I, s:I, s:I, s:I, s:I}", "isa", n->isa, "n_ctx", n->n_ctx, "weight_bytes",
-                     (json_int_t)m->weight_bytes, "kv_bytes_per_token", (json_int_t)m->kv_bytes_per_token, "kv_bytes",
-                     (json_int_t)m->kv_bytes, "activation_bytes", (json_int_t)m->activation_bytes, "total_bytes",
+    return json_pack("{s:s, s:i, s:I, s:I, s:I, s:I, s:I, s:I}", "isa", n->isa, "n_ctx", n->n_ctx, "weight_bytes",
+                     (json_int_t)m->weight_bytes, "weight_bytes_used", (json_int_t)m->weight_bytes_used, "kv_bytes_per_token",
+                     (json_int_t)m->kv_bytes_per_token, "kv_bytes", (json_int_t)m->kv_bytes, "activation_bytes",
+                     (json_int_t)m->activation_bytes, "total_bytes",
                      (json_int_t)(m->weight_bytes + m->kv_bytes + m->activation_bytes));
 }
 

@@ -123,6 +123,8 @@ static void add_needs(struct string_buffer *out, const struct inspect_needs *n)
     }
     string_buffer_printf(out, "\nMemory for one sequence of %d tokens (%s)\n", n->n_ctx, n->isa);
     add_need(out, "weights, packed for these kernels", m->weight_bytes);
+    if (m->weight_bytes_used < m->weight_bytes)
+        add_need(out, "  of which each token reads", m->weight_bytes_used);
     add_need(out, "keys and values", m->kv_bytes);
     add_need(out, "  of which each token takes", m->kv_bytes_per_token);
     add_need(out, "activations", m->activation_bytes);

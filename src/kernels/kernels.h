@@ -80,6 +80,8 @@ struct kernels {
     void (*rms_norm)(float *out, const float *x, const float *w, float eps, int n);
     /* x[i] += y[i] */
     void (*add)(float *x, const float *y, int n);
+    /* x[i] += y[i] * s */
+    void (*add_scaled)(float *x, const float *y, float s, int n);
     /* x[i] *= s */
     void (*scale)(float *x, float s, int n);
     /* x[i] = cap * tanh(x[i] / cap) */

@@ -47,8 +47,12 @@ static void machine_text(const struct machine_report *m, struct string_buffer *o
 static void model_text(const struct bench_summary *s, struct string_buffer *out)
 {
     const struct model_info *info = model_info(s->model->model);
-    string_buffer_printf(out, "model    %s, %s, %.1f M parameters, weights %.1f MB, keys and values %s\n", info->family,
-                         info->precision, (double)info->n_parameter * 1e-6, (double)info->weight_bytes * 1e-6, info->kv_type);
+    string_buffer_printf(out, "model    %s, %s, %.1f M parameters", info->family, info->precision,
+                         (double)info->n_parameter * 1e-6);
+    if (info->n_expert > 0)
+        string_buffer_printf(out, " (%.1f M of them used by a token: %d of %d experts)", (double)info->n_parameter_used * 1e-6,
+                             info->n_expert_used, info->n_expert);
+    string_buffer_printf(out, ", weights %.1f MB, keys and values %s\n", (double)info->weight_bytes * 1e-6, info->kv_type);
     string_buffer_printf(out, "         loaded in %.2f s; memory %.0f MB, at most %.0f MB\n", s->model->load_s,
                          (double)s->resident_bytes * 1e-6, (double)s->peak_bytes * 1e-6);
 }

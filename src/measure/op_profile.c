@@ -17,6 +17,10 @@ const char *op_kind_name(enum op_kind kind)
         [OP_ATTENTION] = "attention",
         [OP_GLU] = "glu",
         [OP_SOFT_CAP] = "soft_cap",
+        [OP_ROUTE] = "route",
+        [OP_GATHER_SLOTS] = "gather_slots",
+        [OP_MATMUL_EXPERTS] = "matmul_experts",
+        [OP_MIX_EXPERTS] = "mix_experts",
         [OP_DOWNLOAD] = "download",
     };
     return name[kind];
@@ -125,22 +129,85 @@ static void profile_norm(struct device *d, const struct norm_args *args)
     count(p, &row, begin);
 }
 
-static void profile_matmul(struct device *d, const struct product *product, int n_product, const struct activation_view *x)
+/* Products over one activation that read `share` of their weights. */
+static struct op_row product_row(const struct op_profile *p, enum op_kind kind, const struct product *product, int n_product,
+                                 const struct activation_view *x, double share)
 {
-    struct op_profile *p = profile_of(d);
-    const int64_t begin = clock_us();
-    p->inner->matmul(d, product, n_product, x);
     const bool is_q8 = product[0].weight->wants_q8;
-    struct op_row row = {.kind = OP_MATMUL, .n_in = product[0].weight->n_in};
+    struct op_row row = {.kind = kind, .n_in = product[0].weight->n_in};
     row.kernel = p->inner->weight_kernel_name(product[0].weight);
     row.work.activation_bytes = is_q8 ? (double)x->q8.n_row * (double)x->q8.row_bytes : tensor_bytes(&x->f32);
     for (int i = 0; i < n_product; i++) {
         const struct weight *w = product[i].weight;
         row.n_out += w->n_out;
         row.work.ops[is_q8 ? PEAK_INT8 : PEAK_F32] += 2.0 * w->n_out * w->n_in * product[i].out.n_row;
-        row.work.weight_bytes += (double)w->bytes;
+        row.work.weight_bytes += share * (double)w->bytes;
         row.work.activation_bytes += tensor_bytes(&product[i].out);
     }
+    return row;
+}
+
+static void profile_matmul(struct device *d, const struct product *product, int n_product, const struct activation_view *x)
+{
+    struct op_profile *p = profile_of(d);
+    const int64_t begin = clock_us();
+    p->inner->matmul(d, product, n_product, x);
+    struct op_row row = product_row(p, OP_MATMUL, product, n_product, x, 1);
+    count(p, &row, begin);
+}
+
+/* Experts that have rows: the first of the integers that stand in the place of floats. */
+static int n_experts_at_work(struct op_profile *p, struct device *d, const struct routing *routing)
+{
+    struct tensor first = routing->group;
+    int32_t n;
+    float bits;
+    first.n_col = 1;
+    p->inner->download(d, &bits, &first);
+    memcpy(&n, &bits, sizeof n);
+    return n;
+}
+
+static void profile_matmul_experts(struct device *d, const struct product *product, int n_product,
+                                   const struct activation_view *x, const struct routing *routing)
+{
+    struct op_profile *p = profile_of(d);
+    const double share = (double)n_experts_at_work(p, d, routing) / routing->n_expert;
+    const int64_t begin = clock_us();
+    p->inner->matmul_experts(d, product, n_product, x, routing);
+    struct op_row row = product_row(p, OP_MATMUL_EXPERTS, product, n_product, x, share);
+    count(p, &row, begin);
+}
+
+static void profile_route(struct device *d, const struct routing *out, const struct tensor *score)
+{
+    struct op_profile *p = profile_of(d);
+    const int64_t begin = clock_us();
+    p->inner->route(d, out, score);
+    struct op_row row = {.kind = OP_ROUTE, .n_in = score->n_col};
+    row.work.activation_bytes = tensor_bytes(score) + tensor_bytes(&out->weight) + 2 * tensor_bytes(&out->slot);
+    count(p, &row, begin);
+}
+
+static void profile_gather_slots(struct device *d, const struct activation_view *out, const struct activation_view *x,
+                                 const struct routing *routing)
+{
+    struct op_profile *p = profile_of(d);
+    const int64_t begin = clock_us();
+    p->inner->gather_slots(d, out, x, routing);
+    struct op_row row = {.kind = OP_GATHER_SLOTS, .n_in = x->f32.n_col};
+    row.work.activation_bytes = 2 * view_bytes(out);
+    count(p, &row, begin);
+}
+
+static void profile_mix_experts(struct device *d, const struct tensor *out, const struct tensor *x,
+                                const struct routing *routing)
+{
+    struct op_profile *p = profile_of(d);
+    const int64_t begin = clock_us();
+    p->inner->mix_experts(d, out, x, routing);
+    struct op_row row = {.kind = OP_MIX_EXPERTS, .n_in = out->n_col};
+    row.work.activation_bytes = tensor_bytes(x) + tensor_bytes(out);
     count(p, &row, begin);
 }
 
@@ -240,6 +307,10 @@ void op_profile_install(struct op_profile *p, struct device *device)
     p->ops.attention = profile_attention;
     p->ops.glu = profile_glu;
     p->ops.soft_cap = profile_soft_cap;
+    p->ops.route = profile_route;
+    p->ops.gather_slots = profile_gather_slots;
+    p->ops.matmul_experts = profile_matmul_experts;
+    p->ops.mix_experts = profile_mix_experts;
     p->ops.download = profile_download;
     device->ops = &p->ops;
 }

@@ -17,6 +17,10 @@ enum op_kind {
     OP_ATTENTION,
     OP_GLU,
     OP_SOFT_CAP,
+    OP_ROUTE,
+    OP_GATHER_SLOTS,
+    OP_MATMUL_EXPERTS,
+    OP_MIX_EXPERTS,
     OP_DOWNLOAD,
     N_OP_KINDS
 };

@@ -1,4 +1,5 @@
 /* activations.c: the memory between the steps of a pass. */
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,13 +28,20 @@ static struct tensor carve_f32(struct cutter *c, int n_row, int n_col)
     return carve(c, n_row, n_col, (size_t)n_col * sizeof(float));
 }
 
-static struct activation_view carve_activation(struct cutter *c, int n_row, int n_col, bool has_q8)
+/* Without the second terms of fine rows. */
+static struct activation_view carve_plain(struct cutter *c, int n_row, int n_col, bool has_q8)
 {
     struct activation_view v = {.f32 = carve_f32(c, n_row, n_col)};
-    if (has_q8) {
+    if (has_q8)
         v.q8 = carve(c, n_row, n_col, q8_row_bytes(n_col));
+    return v;
+}
+
+static struct activation_view carve_activation(struct cutter *c, int n_row, int n_col, bool has_q8)
+{
+    struct activation_view v = carve_plain(c, n_row, n_col, has_q8);
+    if (has_q8)
         v.q8_rest = carve(c, n_row, n_col, q8_row_bytes(n_col));
-    }
     return v;
 }
 
@@ -44,6 +52,29 @@ static struct tensor columns(const struct tensor *t, int first, int n_col)
     part.offset += (size_t)first * sizeof(float);
     part.n_col = n_col;
     return part;
+}
+
+static void plan_feed_forward(struct pass *p, struct cutter *c, const struct hparams *h, bool has_q8, int n_row)
+{
+    p->gated = carve_activation(c, n_row, h->n_ff, has_q8);
+    p->gate = p->gated.f32;
+    p->up = carve_f32(c, n_row, h->n_ff);
+}
+
+static void plan_experts(struct pass *p, struct cutter *c, const struct hparams *h, bool has_q8, int n_row)
+{
+    const int n_slot = n_row * h->n_expert_used;
+    p->gated = carve_plain(c, n_slot, h->n_ff, has_q8);
+    p->gate = p->gated.f32;
+    p->up = carve_f32(c, n_slot, h->n_ff);
+    p->slot_in = carve_plain(c, n_slot, h->n_embd, has_q8);
+    p->slot_out = carve_f32(c, n_slot, h->n_embd);
+    p->score = carve_f32(c, n_row, h->n_expert);
+    p->routing = (struct routing){.n_expert = h->n_expert, .n_used = h->n_expert_used, .normalize = h->expert_weights_sum_to_1};
+    p->routing.weight = carve_f32(c, n_row, h->n_expert_used);
+    p->routing.slot = carve_f32(c, n_row, h->n_expert_used);
+    p->routing.row = carve_f32(c, 1, n_slot);
+    p->routing.group = carve_f32(c, 1, routing_group_ints(h->n_expert));
 }
 
 static void plan(struct pass *p, struct cutter *c, const struct hparams *h, bool has_q8, int n_row, int n_logits)
@@ -57,9 +88,7 @@ static void plan(struct pass *p, struct cutter *c, const struct hparams *h, bool
     p->k = columns(&qkv, n_q, n_kv);
     p->v = columns(&qkv, n_q + n_kv, n_kv);
     p->attended = carve_activation(c, n_row, n_q, has_q8);
-    p->gated = carve_activation(c, n_row, h->n_ff, has_q8);
-    p->gate = p->gated.f32;
-    p->up = carve_f32(c, n_row, h->n_ff);
+    (h->n_expert > 0 ? plan_experts : plan_feed_forward)(p, c, h, has_q8, n_row);
     for (int i = 0; i < h->n_rope; i++)
         p->angles[i] = carve_f32(c, n_row, h->rope[i].n_rot);
     p->picked_x = carve_f32(c, n_logits, h->n_embd);
@@ -124,16 +153,23 @@ struct pass activations_pass(const struct activations *a, int n_row, const struc
                              const struct fine_rows *fine_logits)
 {
     struct pass p = a->whole;
-    struct tensor *const of_rows[] = {&p.x,    &p.delta, &p.q,        &p.k,         &p.v,
-                                      &p.gate, &p.up,    &p.embedded, &p.angles[0], &p.angles[1]};
+    const int n_slot = p.h->n_expert > 0 ? n_row * p.h->n_expert_used : n_row;
+    struct tensor *const of_rows[] = {&p.x,     &p.delta,          &p.q,           &p.k,
+                                      &p.v,     &p.embedded,       &p.angles[0],   &p.angles[1],
+                                      &p.score, &p.routing.weight, &p.routing.slot};
+    struct tensor *const of_slots[] = {&p.gate, &p.up, &p.slot_out};
     struct tensor *const of_logits[] = {&p.picked_x, &p.picked_delta, &p.logits};
     for (size_t i = 0; i < sizeof of_rows / sizeof *of_rows; i++)
         of_rows[i]->n_row = n_row;
+    for (size_t i = 0; i < sizeof of_slots / sizeof *of_slots; i++)
+        of_slots[i]->n_row = n_slot;
     for (size_t i = 0; i < sizeof of_logits / sizeof *of_logits; i++)
         of_logits[i]->n_row = n_logits;
+    p.routing.row.n_col = n_slot;
     cut_activation(&p.normed, n_row, fine);
     cut_activation(&p.attended, n_row, fine);
-    cut_activation(&p.gated, n_row, fine);
+    cut_activation(&p.gated, n_slot, fine);
+    cut_activation(&p.slot_in, n_slot, fine);
     cut_activation(&p.picked, n_logits, fine_logits);
     p.ops = p.device->ops; /* a profile may stand before them now */
     p.n_row = n_row;

@@ -13,7 +13,7 @@ struct family {
     const char *arch;        /* general.architecture */
     const char *const *keys; /* keys below ARCH. that it understands beside the common ones; NULL-terminated */
     enum mr_status (*configure)(struct hparams *h, const struct gguf *g, struct mr_error *err);
-    /* The tensors of one layer beside the common ones (norms, q, k, v, output, gate, up, down). */
+    /* The tensors of one layer. */
     enum mr_status (*bind_layer)(struct loader *l, struct layer_weights *w, int layer, struct mr_error *err);
     void (*embed)(struct pass *p);
     void (*layer)(struct pass *p, int layer);
@@ -29,5 +29,6 @@ extern const struct family family_llama;
 extern const struct family family_qwen2;
 extern const struct family family_qwen3;
 extern const struct family family_gemma3;
+extern const struct family family_olmoe;
 
 #endif

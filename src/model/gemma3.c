@@ -33,6 +33,7 @@ static enum mr_status configure(struct hparams *h, const struct gguf *g, struct 
 static enum mr_status bind_layer(struct loader *l, struct layer_weights *w, int layer, struct mr_error *err)
 {
     const struct hparams *h = loader_hparams(l);
+    MR_TRY(loader_dense_layer(l, w, layer, err));
     MR_TRY(loader_layer_vector(l, &w->q_norm, layer, "attn_q_norm.weight", h->head_dim, err));
     MR_TRY(loader_layer_vector(l, &w->k_norm, layer, "attn_k_norm.weight", h->head_dim, err));
     MR_TRY(loader_layer_vector(l, &w->post_attn_norm, layer, "post_attention_norm.weight", h->n_embd, err));

@@ -26,6 +26,9 @@ struct hparams {
     int n_head;
     int n_head_kv;
     int head_dim;
+    int n_expert;      /* 0: every row meets the same feed-forward block of n_ff; else so many of n_ff each */
+    int n_expert_used; /* of a row */
+    bool expert_weights_sum_to_1;
     float norm_eps;
     struct rope rope[MAX_ROPES]; /* window layers of a family that has two turn by rope[1] */
     int n_rope;

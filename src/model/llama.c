@@ -26,6 +26,7 @@ const struct family family_llama = {
     .arch = "llama",
     .keys = keys,
     .configure = configure,
+    .bind_layer = loader_dense_layer,
     .embed = pass_embed,
     .layer = layer,
     .head = pass_head,

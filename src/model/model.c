@@ -53,7 +53,10 @@ static void fill_info(struct model *m)
         .n_head = h->n_head,
         .n_head_kv = h->n_head_kv,
         .head_dim = h->head_dim,
+        .n_expert = h->n_expert,
+        .n_expert_used = h->n_expert_used,
         .n_parameter = m->w.n_parameter,
+        .n_parameter_used = m->w.n_parameter_used,
         .weight_bytes = m->w.bytes,
         .max_row = m->options.max_row,
         .max_logits = m->options.max_logits,
@@ -129,6 +132,7 @@ enum mr_status model_estimate(struct model_memory *out, const struct gguf *g, co
     MR_TRY(weights_load(&w, &h, g, options, true, err));
     const enum mr_status status = activations_create(&a, &h, &w, options, true, err);
     out->weight_bytes = w.bytes;
+    out->weight_bytes_used = w.bytes_used;
     out->activation_bytes = a.bytes + (size_t)options->max_logits * (size_t)h.n_vocab * sizeof(float);
     weights_release(&w);
     MR_TRY(status);
@@ -144,7 +148,7 @@ const char *model_kernel_name(const struct gguf_tensor *t, const struct model_op
 {
     struct weight w;
     struct device *d = options->device;
-    if (t->n_dims != 2 || t->dims[0] > MAX_WIDTH || t->dims[1] > INT32_MAX)
+    if (t->n_dims < 2 || t->n_dims > 3 || t->dims[0] > MAX_WIDTH || t->dims[1] > INT32_MAX)
         return "";
     const struct weight_source source = {t->quant, (int)t->dims[1], (int)t->dims[0]};
     if (d->ops->weight_plan(d, &w, &source, options->precision == PRECISION_FP32, NULL) != MR_OK)

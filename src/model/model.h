@@ -1,5 +1,5 @@
 /* model.h: a language model: weights on devices, and the forward pass.
- * The families (llama, qwen2, qwen3, gemma3) are files of their own behind the table in family.c.
+ * The families (llama, qwen2, qwen3, gemma3, olmoe) are files of their own behind the table in family.c.
  * A row's logits have the same bits whatever else is in the batch, however the prompt is cut into batches, and on any
  * number of threads (docs/architecture.md, "The numeric rule").
  * Threads: one thread calls; the work is spread by the device. */
@@ -65,8 +65,11 @@ struct model_info {
     int n_head;
     int n_head_kv;
     int head_dim;
+    int n_expert; /* 0: no mixture of experts */
+    int n_expert_used;
     int64_t n_parameter;
-    size_t weight_bytes; /* packed, on all devices */
+    int64_t n_parameter_used; /* by one token: of a mixture, only its experts */
+    size_t weight_bytes;      /* packed, on all devices */
     int max_row;
     int max_logits;
 };
@@ -75,6 +78,7 @@ const struct model_info *model_info(const struct model *m);
 /* What a file will need, without loading it. */
 struct model_memory {
     size_t weight_bytes;
+    size_t weight_bytes_used;  /* by one token: of a mixture, only its experts */
     size_t kv_bytes_per_token; /* while no window is full */
     size_t kv_bytes;           /* of one sequence of n_ctx tokens */
     size_t activation_bytes;

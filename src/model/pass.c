@@ -92,6 +92,24 @@ void pass_feed_forward(struct pass *p, int layer, enum glu_kind kind)
     product_to_delta(p, &w->down, &gated);
 }
 
+void pass_experts(struct pass *p, int layer, enum glu_kind kind)
+{
+    const struct layer_weights *w = &p->w->layer[layer];
+    const struct product score = {&w->router, absent, p->score};
+    const struct product products[] = {{&w->gate, absent, p->gate}, {&w->up, absent, p->up}};
+    const struct product down = {&w->down, absent, p->slot_out};
+    const struct weight *const first[] = {&w->gate, &w->up}, *const second[] = {&w->down};
+    const struct activation_view in = for_products(&p->slot_in, first, 2), gated = for_products(&p->gated, second, 1);
+    p->ops->matmul(p->device, &score, 1, &p->normed);
+    p->ops->route(p->device, &p->routing, &p->score);
+    p->ops->gather_slots(p->device, &in, &p->normed, &p->routing);
+    p->ops->matmul_experts(p->device, products, 2, &in, &p->routing);
+    p->ops->glu(p->device, &gated, &p->gate, &p->up, kind);
+    p->ops->matmul_experts(p->device, &down, 1, &gated, &p->routing);
+    p->ops->mix_experts(p->device, &p->delta, &p->slot_out, &p->routing);
+    p->has_delta = true;
+}
+
 void pass_head(struct pass *p)
 {
     if (p->n_logits == 0)

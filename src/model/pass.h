@@ -35,7 +35,11 @@ struct pass {
     struct tensor q, k, v;
     struct activation_view attended; /* [n_row][n_head * head_dim] */
     struct tensor gate, up;
-    struct activation_view gated; /* [n_row][n_ff] */
+    struct activation_view gated;   /* [n_row][n_ff] */
+    struct activation_view slot_in; /* [n_row * n_expert_used][n_embd]; gate, up and gated then have so many rows, too */
+    struct tensor slot_out;
+    struct tensor score; /* [n_row][n_expert] */
+    struct routing routing;
     struct tensor angles[MAX_ROPES];
     struct tensor picked_x, picked_delta; /* [n_logits][n_embd] */
     struct activation_view picked;
@@ -54,6 +58,8 @@ void pass_norm(struct pass *p, const struct tensor *weight);
 void pass_attention(struct pass *p, int layer, const struct rope *rope, const struct tensor *angles);
 /* delta = down(f(gate) * up) of normed */
 void pass_feed_forward(struct pass *p, int layer, enum glu_kind kind);
+/* delta = sum over the row's experts of weight * down(f(gate) * up) of normed */
+void pass_experts(struct pass *p, int layer, enum glu_kind kind);
 /* Logits of the rows that ask for them. */
 void pass_head(struct pass *p);
 

@@ -12,6 +12,7 @@ static enum mr_status configure(struct hparams *h, const struct gguf *g, struct 
 static enum mr_status bind_layer(struct loader *l, struct layer_weights *w, int layer, struct mr_error *err)
 {
     const struct hparams *h = loader_hparams(l);
+    MR_TRY(loader_dense_layer(l, w, layer, err));
     MR_TRY(loader_layer_vector(l, &w->q_bias, layer, "attn_q.bias", h->n_head * h->head_dim, err));
     MR_TRY(loader_layer_vector(l, &w->k_bias, layer, "attn_k.bias", h->n_head_kv * h->head_dim, err));
     return loader_layer_vector(l, &w->v_bias, layer, "attn_v.bias", h->n_head_kv * h->head_dim, err);

@@ -11,6 +11,7 @@ static enum mr_status configure(struct hparams *h, const struct gguf *g, struct 
 
 static enum mr_status bind_layer(struct loader *l, struct layer_weights *w, int layer, struct mr_error *err)
 {
+    MR_TRY(loader_dense_layer(l, w, layer, err));
     MR_TRY(loader_layer_vector(l, &w->q_norm, layer, "attn_q_norm.weight", loader_hparams(l)->head_dim, err));
     return loader_layer_vector(l, &w->k_norm, layer, "attn_k_norm.weight", loader_hparams(l)->head_dim, err);
 }

@@ -51,18 +51,30 @@ static struct shape_text shape_text(const struct gguf_tensor *t)
     return text;
 }
 
-/* Find a tensor and compare its shape; n_out 0: a vector. */
-static enum mr_status claim(struct loader *l, const struct gguf_tensor **out, const char *name, int n_out, int n_in,
+/* The shape that a tensor must have; trailing dimensions of 1 are left out. */
+struct shape {
+    int n_in, n_out, n_expert;
+};
+
+static struct shape_text wanted_text(struct shape s)
+{
+    struct shape_text text;
+    int n = snprintf(text.s, sizeof text.s, "%d", s.n_in);
+    if (s.n_out > 1 || s.n_expert > 1)
+        n += snprintf(text.s + n, sizeof text.s - (size_t)n, " x %d", s.n_out);
+    if (s.n_expert > 1)
+        snprintf(text.s + n, sizeof text.s - (size_t)n, " x %d", s.n_expert);
+    return text;
+}
+
+static enum mr_status claim(struct loader *l, const struct gguf_tensor **out, const char *name, struct shape s,
                             struct mr_error *err)
 {
     const struct gguf_tensor *t = gguf_tensor_find(l->g, name);
     if (t == NULL)
         return mr_fail(err, MR_NOT_FOUND, "there is no tensor '%s'", name);
-    const bool fits = t->dims[0] == n_in && t->dims[1] == (n_out > 0 ? n_out : 1) && t->dims[2] == 1 && t->dims[3] == 1;
-    if (!fits && n_out > 0)
-        return mr_fail(err, MR_BAD_FORMAT, "tensor '%s' has the shape %s, not %d x %d", name, shape_text(t).s, n_in, n_out);
-    if (!fits)
-        return mr_fail(err, MR_BAD_FORMAT, "tensor '%s' has the shape %s, not %d", name, shape_text(t).s, n_in);
+    if (t->dims[0] != s.n_in || t->dims[1] != s.n_out || t->dims[2] != s.n_expert || t->dims[3] != 1)
+        return mr_fail(err, MR_BAD_FORMAT, "tensor '%s' has the shape %s, not %s", name, shape_text(t).s, wanted_text(s).s);
     for (int i = 0; i < gguf_n_tensors(l->g); i++)
         if (gguf_tensor_at(l->g, i) == t)
             l->claimed[i] = true;
@@ -78,23 +90,28 @@ static enum mr_status add_item(struct loader *l, const struct item *item, struct
     return MR_OK;
 }
 
-static enum mr_status bind_matrix(struct loader *l, struct weight *out, struct device *device, const char *name, int n_out,
-                                  int n_in, struct mr_error *err)
+/* n_expert 0: one matrix. */
+static enum mr_status bind_matrix(struct loader *l, struct weight *out, struct device *device, const char *name, int n_expert,
+                                  int n_out, int n_in, struct mr_error *err)
 {
     const struct gguf_tensor *t;
-    MR_TRY(claim(l, &t, name, n_out, n_in, err));
+    MR_TRY(claim(l, &t, name, (struct shape){n_in, n_out, n_expert > 0 ? n_expert : 1}, err));
     const struct weight_source source = {t->quant, n_out, n_in};
     const enum mr_status status = device->ops->weight_plan(device, out, &source, l->options->precision == PRECISION_FP32, err);
     if (status != MR_OK)
         return mr_fail_in(err, status, "tensor '%s'", name);
     l->weights->has_q8 |= out->wants_q8;
+    out->n_expert = n_expert;
+    out->expert_bytes = size_align(out->bytes, ALIGN);
+    if (n_expert > 0 && !size_mul(&out->bytes, out->expert_bytes, (size_t)n_expert))
+        return mr_fail(err, MR_NO_SUPPORT, "tensor '%s': %d experts are too large", name, n_expert);
     return add_item(l, &(struct item){t, out, NULL, device, out->bytes}, err);
 }
 
 static enum mr_status bind_vector(struct loader *l, struct tensor *out, const char *name, int n, struct mr_error *err)
 {
     const struct gguf_tensor *t;
-    MR_TRY(claim(l, &t, name, 0, n, err));
+    MR_TRY(claim(l, &t, name, (struct shape){n, 1, 1}, err));
     const size_t bytes = (size_t)n * sizeof(float);
     *out = (struct tensor){.row_bytes = bytes, .n_row = 1, .n_col = n};
     return add_item(l, &(struct item){t, NULL, out, l->options->device, bytes}, err);
@@ -117,30 +134,42 @@ enum mr_status loader_layer_vector(struct loader *l, struct tensor *out, int lay
     return bind_vector(l, out, layer_name(layer, name).s, n, err);
 }
 
-static enum mr_status bind_layer(struct loader *l, int layer, struct mr_error *err)
+enum mr_status loader_layer_matrix(struct loader *l, struct weight *out, int layer, const char *name, int n_out, int n_in,
+                                   struct mr_error *err)
+{
+    return bind_matrix(l, out, l->options->device, layer_name(layer, name).s, 0, n_out, n_in, err);
+}
+
+enum mr_status loader_layer_experts(struct loader *l, struct weight *out, int layer, const char *name, int n_out, int n_in,
+                                    struct mr_error *err)
+{
+    return bind_matrix(l, out, l->options->device, layer_name(layer, name).s, l->h->n_expert, n_out, n_in, err);
+}
+
+enum mr_status loader_attention(struct loader *l, struct layer_weights *w, int layer, struct mr_error *err)
 {
     const struct hparams *h = l->h;
-    struct layer_weights *w = &l->weights->layer[layer];
     const int q = h->n_head * h->head_dim, kv = h->n_head_kv * h->head_dim;
-    const struct {
-        struct weight *to;
-        const char *name;
-        int n_out, n_in;
-    } matrices[] = {
-        {&w->q, "attn_q.weight", q, h->n_embd},
-        {&w->k, "attn_k.weight", kv, h->n_embd},
-        {&w->v, "attn_v.weight", kv, h->n_embd},
-        {&w->o, "attn_output.weight", h->n_embd, q},
-        {&w->gate, "ffn_gate.weight", h->n_ff, h->n_embd},
-        {&w->up, "ffn_up.weight", h->n_ff, h->n_embd},
-        {&w->down, "ffn_down.weight", h->n_embd, h->n_ff},
-    };
     MR_TRY(loader_layer_vector(l, &w->attn_norm, layer, "attn_norm.weight", h->n_embd, err));
+    MR_TRY(loader_layer_matrix(l, &w->q, layer, "attn_q.weight", q, h->n_embd, err));
+    MR_TRY(loader_layer_matrix(l, &w->k, layer, "attn_k.weight", kv, h->n_embd, err));
+    MR_TRY(loader_layer_matrix(l, &w->v, layer, "attn_v.weight", kv, h->n_embd, err));
+    return loader_layer_matrix(l, &w->o, layer, "attn_output.weight", h->n_embd, q, err);
+}
+
+enum mr_status loader_feed_forward(struct loader *l, struct layer_weights *w, int layer, struct mr_error *err)
+{
+    const struct hparams *h = l->h;
     MR_TRY(loader_layer_vector(l, &w->ffn_norm, layer, "ffn_norm.weight", h->n_embd, err));
-    for (size_t i = 0; i < sizeof matrices / sizeof *matrices; i++)
-        MR_TRY(bind_matrix(l, matrices[i].to, l->options->device, layer_name(layer, matrices[i].name).s, matrices[i].n_out,
-                           matrices[i].n_in, err));
-    return h->family->bind_layer != NULL ? h->family->bind_layer(l, w, layer, err) : MR_OK;
+    MR_TRY(loader_layer_matrix(l, &w->gate, layer, "ffn_gate.weight", h->n_ff, h->n_embd, err));
+    MR_TRY(loader_layer_matrix(l, &w->up, layer, "ffn_up.weight", h->n_ff, h->n_embd, err));
+    return loader_layer_matrix(l, &w->down, layer, "ffn_down.weight", h->n_embd, h->n_ff, err);
+}
+
+enum mr_status loader_dense_layer(struct loader *l, struct layer_weights *w, int layer, struct mr_error *err)
+{
+    MR_TRY(loader_attention(l, w, layer, err));
+    return loader_feed_forward(l, w, layer, err);
 }
 
 /* The embedding and the output matrix, which may be one: then it is kept once, unless two devices need it. */
@@ -149,9 +178,9 @@ static enum mr_status bind_ends(struct loader *l, struct mr_error *err)
     const struct hparams *h = l->h;
     struct weights *w = l->weights;
     const bool tied = gguf_tensor_find(l->g, "output.weight") == NULL;
-    MR_TRY(bind_matrix(l, &w->embed, l->embed_device, "token_embd.weight", h->n_vocab, h->n_embd, err));
+    MR_TRY(bind_matrix(l, &w->embed, l->embed_device, "token_embd.weight", 0, h->n_vocab, h->n_embd, err));
     if (!tied || l->embed_device != l->options->device)
-        MR_TRY(bind_matrix(l, &w->output, l->options->device, tied ? "token_embd.weight" : "output.weight", h->n_vocab,
+        MR_TRY(bind_matrix(l, &w->output, l->options->device, tied ? "token_embd.weight" : "output.weight", 0, h->n_vocab,
                            h->n_embd, err));
     return bind_vector(l, &w->output_norm, "output_norm.weight", h->n_embd, err);
 }
@@ -171,7 +200,7 @@ static enum mr_status bind_all(struct loader *l, struct mr_error *err)
 {
     MR_TRY(bind_ends(l, err));
     for (int i = 0; i < l->h->n_layer; i++)
-        MR_TRY(bind_layer(l, i, err));
+        MR_TRY(l->h->family->bind_layer(l, &l->weights->layer[i], i, err));
     return refuse_unclaimed(l, err);
 }
 
@@ -231,9 +260,11 @@ static enum mr_status load_vector(struct loader *l, const struct item *item, voi
     return status == MR_OK ? advance(l, item->source->bytes, err) : status;
 }
 
+static size_t row_bytes(const struct item *item) { return quant_row_bytes(item->source->quant, (size_t)item->matrix->n_in); }
+
 static int slab_rows(const struct item *item)
 {
-    const size_t row = item->source->bytes / (size_t)item->matrix->n_out, n = SLAB_BYTES / row / SLAB_ROWS * SLAB_ROWS;
+    const size_t n = SLAB_BYTES / row_bytes(item) / SLAB_ROWS * SLAB_ROWS;
     return n < SLAB_ROWS ? SLAB_ROWS : n < INT32_MAX / 2 ? (int)n : INT32_MAX / 2 / SLAB_ROWS * SLAB_ROWS;
 }
 
@@ -241,22 +272,32 @@ static size_t slab_bytes(const struct item *item)
 {
     if (item->matrix == NULL)
         return item->source->bytes;
-    const size_t bytes = item->source->bytes / (size_t)item->matrix->n_out * (size_t)slab_rows(item);
+    const size_t bytes = row_bytes(item) * (size_t)slab_rows(item);
     return bytes < item->source->bytes ? bytes : item->source->bytes;
 }
 
-static enum mr_status load_matrix(struct loader *l, const struct item *item, void *slab, struct mr_error *err)
+/* One matrix, or that of one expert, whose rows begin `from` bytes into the tensor. */
+static enum mr_status load_matrix(struct loader *l, const struct item *item, const struct weight *w, size_t from, void *slab,
+                                  struct mr_error *err)
 {
-    const struct weight *w = item->matrix;
     const struct weight_source source = {item->source->quant, w->n_out, w->n_in};
-    const size_t row = item->source->bytes / (size_t)w->n_out;
+    const size_t row = row_bytes(item);
     const int step = slab_rows(item);
     for (int first = 0; first < w->n_out; first += step) {
         const int n = w->n_out - first < step ? w->n_out - first : step;
-        MR_TRY(gguf_read(l->g, item->source, (size_t)first * row, slab, (size_t)n * row, err));
+        MR_TRY(gguf_read(l->g, item->source, from + (size_t)first * row, slab, (size_t)n * row, err));
         MR_TRY(item->device->ops->weight_pack(item->device, w, &source, slab, first, n, err));
         MR_TRY(advance(l, (size_t)n * row, err));
     }
+    return MR_OK;
+}
+
+static enum mr_status load_matrices(struct loader *l, const struct item *item, void *slab, struct mr_error *err)
+{
+    struct weight one = *item->matrix;
+    const int n = one.n_expert > 0 ? one.n_expert : 1;
+    for (int e = 0; e < n; e++, one.offset += one.expert_bytes)
+        MR_TRY(load_matrix(l, item, &one, (size_t)e * row_bytes(item) * (size_t)one.n_out, slab, err));
     return MR_OK;
 }
 
@@ -274,9 +315,28 @@ static enum mr_status load_items(struct loader *l, struct mr_error *err)
         return mr_fail(err, MR_NO_MEMORY, "no memory to load tensors");
     enum mr_status status = MR_OK;
     for (size_t i = 0; i < l->n_item && status == MR_OK; i++)
-        status = (l->item[i].matrix != NULL ? load_matrix : load_vector)(l, &l->item[i], slab, err);
+        status = (l->item[i].matrix != NULL ? load_matrices : load_vector)(l, &l->item[i], slab, err);
     free(slab);
     return status;
+}
+
+static void count_parameters(struct loader *l)
+{
+    struct weights *w = l->weights;
+    for (int i = 0; i < gguf_n_tensors(l->g); i++) {
+        const struct gguf_tensor *t = gguf_tensor_at(l->g, i);
+        w->n_parameter += t->dims[0] * t->dims[1] * t->dims[2] * t->dims[3];
+    }
+    w->n_parameter_used = w->n_parameter;
+    w->bytes_used = w->bytes;
+    for (size_t i = 0; i < l->n_item; i++) {
+        const struct weight *m = l->item[i].matrix;
+        const int n_idle = m != NULL && m->n_expert > 0 ? m->n_expert - l->h->n_expert_used : 0;
+        if (n_idle > 0) {
+            w->n_parameter_used -= (int64_t)n_idle * m->n_out * m->n_in;
+            w->bytes_used -= (size_t)n_idle * m->expert_bytes;
+        }
+    }
 }
 
 static enum mr_status load(struct loader *l, bool plan_only, struct mr_error *err)
@@ -284,10 +344,7 @@ static enum mr_status load(struct loader *l, bool plan_only, struct mr_error *er
     size_t size[2];
     MR_TRY(bind_all(l, err));
     MR_TRY(place(l, size, err));
-    for (int i = 0; i < gguf_n_tensors(l->g); i++) {
-        const struct gguf_tensor *t = gguf_tensor_at(l->g, i);
-        l->weights->n_parameter += t->dims[0] * t->dims[1] * t->dims[2] * t->dims[3];
-    }
+    count_parameters(l);
     if (!plan_only) {
         MR_TRY(make_buffers(l, size, err));
         MR_TRY(load_items(l, err));

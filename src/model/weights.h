@@ -15,7 +15,8 @@ struct layer_weights {
     struct tensor q_norm, k_norm;
     struct tensor q_bias, k_bias, v_bias;
     struct weight q, k, v, o;
-    struct weight gate, up, down;
+    struct weight gate, up, down; /* or those of all experts */
+    struct weight router;         /* scores of the experts */
 };
 
 struct weights {
@@ -28,17 +29,30 @@ struct weights {
     bool has_q8;                 /* some product takes int8 activations */
     size_t bytes;
     int64_t n_parameter;
+    size_t bytes_used; /* by one token: of a mixture, only its experts; so n_parameter_used */
+    int64_t n_parameter_used;
 };
 
-/* Plan, and pack unless plan_only (then only bytes, has_q8 and n_parameter, and each matrix's kernel, mean something).
+/* Plan, and pack unless plan_only (then only sizes, has_q8 and each matrix's kernel, mean something).
  * On failure everything is released. */
 enum mr_status weights_load(struct weights *w, const struct hparams *h, const struct gguf *g,
                             const struct model_options *options, bool plan_only, struct mr_error *err);
 void weights_release(struct weights *w);
 
-/* For a family's bind_layer: name is below "blk.LAYER.", without which the vector has n values. Its absence is an error. */
+/* For a family's bind_layer: name is below "blk.LAYER."; absence or another shape is an error. */
 enum mr_status loader_layer_vector(struct loader *l, struct tensor *out, int layer, const char *name, int n,
                                    struct mr_error *err);
+enum mr_status loader_layer_matrix(struct loader *l, struct weight *out, int layer, const char *name, int n_out, int n_in,
+                                   struct mr_error *err);
+/* n_expert matrices. */
+enum mr_status loader_layer_experts(struct loader *l, struct weight *out, int layer, const char *name, int n_out, int n_in,
+                                    struct mr_error *err);
+/* attn_norm, q, k, v, output */
+enum mr_status loader_attention(struct loader *l, struct layer_weights *w, int layer, struct mr_error *err);
+/* ffn_norm, gate, up, down */
+enum mr_status loader_feed_forward(struct loader *l, struct layer_weights *w, int layer, struct mr_error *err);
+/* Both: what most families begin with. */
+enum mr_status loader_dense_layer(struct loader *l, struct layer_weights *w, int layer, struct mr_error *err);
 const struct hparams *loader_hparams(const struct loader *l);
 
 #endif

@@ -25,8 +25,10 @@ struct weight {
     size_t bytes;
     int n_out;
     int n_in;
-    bool wants_q8;      /* its product reads activation_view.q8, else f32 */
-    const void *kernel; /* the back end's */
+    bool wants_q8;       /* its product reads activation_view.q8, else f32 */
+    const void *kernel;  /* the back end's */
+    int n_expert;        /* 0: one matrix; else so many, expert_bytes apart */
+    size_t expert_bytes; /* a multiple of 64 */
 };
 
 /* out[n_row][n_out] = x w^T (+ bias[n_out]) */
@@ -35,6 +37,25 @@ struct product {
     struct tensor bias; /* one row, or absent */
     struct tensor out;
 };
+
+enum {
+    MAX_EXPERTS = 1024
+};
+
+/* Which experts the rows of a layer go to. A slot is one row at one of its experts; slots are sorted by expert, then by row.
+ * All but the weights are int32 in the place of floats. */
+struct routing {
+    int n_expert;
+    int n_used;           /* experts of a row, the likeliest first */
+    bool normalize;       /* the weights of a row add up to 1; else they are probabilities among all experts */
+    struct tensor weight; /* [n_row][n_used] */
+    struct tensor slot;   /* [n_row][n_used]: where the row stands among the slots */
+    struct tensor row;    /* [1][n_row * n_used]: whose row a slot is */
+    struct tensor group;  /* [1][routing_group_ints]: the experts that have rows, see below */
+};
+
+/* Layout of `group`: their number n; the n experts, ascending; from 1 + n_expert on the first slot of each, and n_slot. */
+static inline int routing_group_ints(int n_expert) { return 2 + 2 * n_expert; }
 
 struct norm_args {
     struct tensor x;            /* [n_row][n] */
@@ -64,8 +85,8 @@ struct attention_args {
     struct tensor q;      /* [n_row][n_head * head_dim] */
     struct tensor k;      /* [n_row][n_head_kv * head_dim] */
     struct tensor v;      /* the same */
-    struct tensor q_norm; /* absent, or [head_dim]: weight of an RMS norm of each head before it turns */
-    struct tensor k_norm;
+    struct tensor q_norm; /* absent, or the weight of an RMS norm before q turns: [head_dim] of each head, */
+    struct tensor k_norm; /* or as long as the whole row: of all heads together */
     float norm_eps;
     struct tensor angles; /* of rope_angles: [n_row][n_rot] */
     enum rope_style style;
@@ -120,6 +141,18 @@ struct ops {
     void (*glu)(struct device *d, const struct activation_view *out, const struct tensor *gate, const struct tensor *up,
                 enum glu_kind kind);
     void (*soft_cap)(struct device *d, const struct tensor *x, float cap);
+
+    /* Softmax of the scores [n_row][n_expert]; the best n_used, ties to the lower id. An infinite or NaN score makes the
+     * weights of its row NaN. */
+    void (*route)(struct device *d, const struct routing *out, const struct tensor *score);
+    /* out[slot] = the slot's row of x, in each form that out has. */
+    void (*gather_slots)(struct device *d, const struct activation_view *out, const struct activation_view *x,
+                         const struct routing *routing);
+    /* As matmul, where rows are slots and each meets its own expert's matrix; all weights have n_expert of them. */
+    void (*matmul_experts)(struct device *d, const struct product *product, int n_product, const struct activation_view *x,
+                           const struct routing *routing);
+    /* out[r] = sum over j, ascending, of weight[r][j] * x[slot[r][j]] */
+    void (*mix_experts)(struct device *d, const struct tensor *out, const struct tensor *x, const struct routing *routing);
 };
 
 #endif

@@ -123,6 +123,10 @@ static const struct ops cpu_ops = {
     .attention = cpu_attention,
     .glu = cpu_glu,
     .soft_cap = cpu_soft_cap,
+    .route = cpu_route,
+    .gather_slots = cpu_gather_slots,
+    .matmul_experts = cpu_matmul_experts,
+    .mix_experts = cpu_mix_experts,
 };
 
 enum mr_status cpu_device_create(struct device **out, struct thread_pool *pool, unsigned cpu_features, struct mr_error *err)

@@ -83,6 +83,12 @@ void cpu_rope_store(struct device *d, const struct attention_args *args);
 void cpu_attention(struct device *d, const struct attention_args *args);
 void cpu_glu(struct device *d, const struct activation_view *out, const struct tensor *gate, const struct tensor *up,
              enum glu_kind kind);
+void cpu_route(struct device *d, const struct routing *out, const struct tensor *score);
+void cpu_gather_slots(struct device *d, const struct activation_view *out, const struct activation_view *x,
+                      const struct routing *routing);
+void cpu_matmul_experts(struct device *d, const struct product *product, int n_product, const struct activation_view *x,
+                        const struct routing *routing);
+void cpu_mix_experts(struct device *d, const struct tensor *out, const struct tensor *x, const struct routing *routing);
 void cpu_soft_cap(struct device *d, const struct tensor *x, float cap);
 
 #endif

@@ -14,11 +14,10 @@ static void turn_heads(struct cpu_device *d, const struct attention_args *a, con
 {
     const float *cosine = cpu_row(&a->angles, row), *sine = cosine + a->n_rot / 2;
     float *head = cpu_row(x, row);
-    for (int h = 0; h < n_head; h++, head += a->head_dim) {
-        if (norm->buffer != NULL)
-            d->kernels.rms_norm(head, head, cpu_row(norm, 0), a->norm_eps, a->head_dim);
+    for (int i = 0; norm->buffer != NULL && i < n_head * a->head_dim; i += norm->n_col)
+        d->kernels.rms_norm(head + i, head + i, cpu_row(norm, 0), a->norm_eps, norm->n_col);
+    for (int h = 0; h < n_head; h++, head += a->head_dim)
         d->kernels.rope[a->style](head, cosine, sine, a->n_rot);
-    }
 }
 
 static void store_row(struct cpu_device *d, const struct attention_args *a, int row)

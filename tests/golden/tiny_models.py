@@ -13,7 +13,7 @@ GEMMA_NORM_NAMES = {"input_layernorm": "attn_norm", "post_attention_layernorm": 
                     "pre_feedforward_layernorm": "ffn_norm", "post_feedforward_layernorm": "post_ffw_norm"}
 MATRIX_NAMES = {"self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v",
                 "self_attn.o_proj": "attn_output", "self_attn.q_norm": "attn_q_norm", "self_attn.k_norm": "attn_k_norm",
-                "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down"}
+                "mlp.gate": "ffn_gate_inp", "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down"}
 
 COMMON = dict(vocab_size=VOCAB, hidden_size=WIDTH, intermediate_size=96, num_hidden_layers=2, num_attention_heads=HEADS,
               num_key_value_heads=KV_HEADS, head_dim=16, max_position_embeddings=1024, rms_norm_eps=1e-5,
@@ -46,6 +46,10 @@ MODELS = {
         rope_parameters={"full_attention": rope("linear", 1e6, factor=8.0), "sliding_attention": rope()}),
         {"attention.sliding_window": 32, "attention.sliding_window_pattern": 2, "rope.scaling.type": "linear",
          "rope.scaling.factor": 8.0}),
+    "olmoe": (transformers.OlmoeConfig(
+        **{**{k: v for k, v in COMMON.items() if k != "head_dim"}, "intermediate_size": 32}, num_experts=8,
+        num_experts_per_tok=3, norm_topk_prob=False, rope_parameters=rope()),
+        {"expert_count": 8, "expert_used_count": 3}),
 }
 
 
@@ -82,6 +86,8 @@ def gguf_name(name):
 def layer_name(name, is_gemma):
     _, layer, rest = name.removeprefix("model.").split(".", 2)
     part, kind = rest.rsplit(".", 1)
+    if part == "mlp.experts":
+        return f"blk.{layer}.ffn_{kind.removesuffix('_proj')}_exps.weight"
     names = {**MATRIX_NAMES, **(GEMMA_NORM_NAMES if is_gemma else NORM_NAMES)}
     return f"blk.{layer}.{names[part]}.{kind}"
 
@@ -89,6 +95,17 @@ def layer_name(name, is_gemma):
 def pair_rows(w, n_head):
     """Llama files hold the rows of q and k so that the two values that turn together are neighbours."""
     return w.reshape(n_head, 2, w.shape[0] // n_head // 2, *w.shape[1:]).swapaxes(1, 2).reshape(w.shape)
+
+
+def put_tensor(w, name, data, arch, quantise):
+    if data.ndim == 1:
+        w.add_tensor(name, (data + (arch == "gemma3")).astype(np.float32))
+    elif "ffn_gate_inp" in name:
+        w.add_tensor(name, data.astype(np.float32))
+    elif quantise is not None:
+        w.add_tensor(name, gguf.quantize(data, quantise), raw_dtype=quantise)
+    else:
+        w.add_tensor(name, data.astype(np.float16))
 
 
 def write_gguf(path, model, arch, extra, quantise=None):
@@ -100,8 +117,9 @@ def write_gguf(path, model, arch, extra, quantise=None):
     w.add_feed_forward_length(c.intermediate_size)
     w.add_head_count(c.num_attention_heads)
     w.add_head_count_kv(c.num_key_value_heads)
-    w.add_key_length(c.head_dim)
-    w.add_value_length(c.head_dim)
+    head_dim = getattr(c, "head_dim", c.hidden_size // c.num_attention_heads)
+    w.add_key_length(head_dim)
+    w.add_value_length(head_dim)
     w.add_layer_norm_rms_eps(c.rms_norm_eps)
     theta = c.rope_parameters.get("full_attention", c.rope_parameters)["rope_theta"]
     w.add_rope_freq_base(theta)
@@ -109,16 +127,15 @@ def write_gguf(path, model, arch, extra, quantise=None):
         add = {str: w.add_string, float: w.add_float32, int: w.add_uint32}[type(value)]
         add(f"{arch}.{key}", value)
     for name, p in model.named_parameters():
-        target = gguf_name(name) or layer_name(name, arch == "gemma3")
         data = p.detach().numpy()
         if arch == "llama" and ("q_proj" in name or "k_proj" in name):
             data = pair_rows(data, c.num_attention_heads if "q_proj" in name else c.num_key_value_heads)
-        if data.ndim == 1:
-            w.add_tensor(target, (data + (arch == "gemma3")).astype(np.float32))
-        elif quantise is not None:
-            w.add_tensor(target, gguf.quantize(data, quantise), raw_dtype=quantise)
+        target = gguf_name(name) or layer_name(name, arch == "gemma3")
+        if "gate_up" in target:     # transformers keeps an expert's two matrices as one
+            put_tensor(w, target.replace("gate_up", "gate"), data[:, :data.shape[1] // 2], arch, quantise)
+            put_tensor(w, target.replace("gate_up", "up"), data[:, data.shape[1] // 2:], arch, quantise)
         else:
-            w.add_tensor(target, data.astype(np.float16))
+            put_tensor(w, target, data, arch, quantise)
     if c.rope_parameters.get("rope_type") == "llama3":
         w.add_tensor("rope_freqs.weight", llama3_factors(c))
     w.write_header_to_file()
@@ -145,6 +162,6 @@ def make(folder):
             with torch.no_grad():
                 out = model(torch.tensor(prompt(n)[None])).logits[0]
             logits[f"{name}_{n}"] = out[-POSITIONS:].numpy()
-        if name == "llama3":    # the same with int8 blocks, for the default precision
-            write_gguf(folder / "tiny_llama3_q8_0.gguf", model, arch, extra, gguf.GGMLQuantizationType.Q8_0)
+        if name in ("llama3", "olmoe"):     # the same with int8 blocks, for the default precision
+            write_gguf(folder / f"tiny_{name}_q8_0.gguf", model, arch, extra, gguf.GGMLQuantizationType.Q8_0)
     np.savez_compressed(folder / "tiny.npz", **logits)

@@ -94,6 +94,10 @@ static void check_add_scale(struct check *c, const struct kernels *k, int n)
     k->scale(out, 0.3f, n);
     for (int i = 0; i < n; i++)
         check_that(c, out[i] == x[i] * 0.3f, "scale n=%d: [%d]", n, i);
+    memcpy(out, x, (size_t)n * sizeof *out);
+    k->add_scaled(out, y, 0.3f, n);
+    for (int i = 0; i < n; i++)
+        check_that(c, out[i] == x[i] + y[i] * 0.3f, "add_scaled n=%d: [%d]", n, i);
     check_guards(c, out, (size_t)n * sizeof *out, "add, scale");
     check_free(out);
 }

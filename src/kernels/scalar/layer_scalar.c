@@ -19,6 +19,12 @@ static void add_scalar(float *x, const float *y, int n)
         x[i] += y[i];
 }
 
+static void add_scaled_scalar(float *x, const float *y, float s, int n)
+{
+    for (int i = 0; i < n; i++)
+        x[i] += y[i] * s;
+}
+
 static void scale_scalar(float *x, float s, int n)
 {
     for (int i = 0; i < n; i++)
@@ -101,6 +107,7 @@ void layer_init_scalar(struct kernels *k)
 {
     k->rms_norm = rms_norm_scalar;
     k->add = add_scalar;
+    k->add_scaled = add_scaled_scalar;
     k->scale = scale_scalar;
     k->soft_cap = soft_cap_scalar;
     k->glu[GLU_SILU] = glu_silu_scalar;

@@ -160,10 +160,17 @@ static void add_avx2(float *x, const float *y, int n)
         x[i] += y[i];
 }
 
+static void add_scaled_avx2(float *x, const float *y, float s, int n)
+{
+    for (int i = 0; i < n; i++)
+        x[i] += y[i] * s;
+}
+
 void layer_init_avx2(struct kernels *k)
 {
     k->rms_norm = rms_norm_avx2;
     k->add = add_avx2;
+    k->add_scaled = add_scaled_avx2;
     k->soft_cap = soft_cap_avx2;
     k->glu[GLU_SILU] = glu_silu_avx2;
     k->glu[GLU_GELU] = glu_gelu_avx2;

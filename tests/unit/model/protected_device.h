@@ -150,6 +150,33 @@ static inline void protected_soft_cap(struct device *d, const struct tensor *x, 
     protected_leave(d);
 }
 
+static inline void protected_route(struct device *d, const struct routing *out, const struct tensor *score)
+{
+    cpu_route(protected_enter(d), out, score);
+    protected_leave(d);
+}
+
+static inline void protected_gather_slots(struct device *d, const struct activation_view *out, const struct activation_view *x,
+                                          const struct routing *routing)
+{
+    cpu_gather_slots(protected_enter(d), out, x, routing);
+    protected_leave(d);
+}
+
+static inline void protected_matmul_experts(struct device *d, const struct product *product, int n_product,
+                                            const struct activation_view *x, const struct routing *routing)
+{
+    cpu_matmul_experts(protected_enter(d), product, n_product, x, routing);
+    protected_leave(d);
+}
+
+static inline void protected_mix_experts(struct device *d, const struct tensor *out, const struct tensor *x,
+                                         const struct routing *routing)
+{
+    cpu_mix_experts(protected_enter(d), out, x, routing);
+    protected_leave(d);
+}
+
 static inline void protected_enter_layer(struct device *d, int layer)
 {
     protected_of(d)->cpu->ops->enter_layer(protected_of(d)->cpu, layer);
@@ -174,6 +201,10 @@ static const struct ops protected_ops = {
     .attention = protected_attention,
     .glu = protected_glu,
     .soft_cap = protected_soft_cap,
+    .route = protected_route,
+    .gather_slots = protected_gather_slots,
+    .matmul_experts = protected_matmul_experts,
+    .mix_experts = protected_mix_experts,
 };
 
 #endif
