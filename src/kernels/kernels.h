@@ -78,6 +78,14 @@ struct kernels {
     void (*quantize_q8_rest)(void *rest, const void *row, const float *x, int n);
     /* out[i] = x[i] * w[i] / sqrt(mean x^2 + eps); out may be x. */
     void (*rms_norm)(float *out, const float *x, const float *w, float eps, int n);
+    /* out[i] = (x[i] - mean) * w[i] / sqrt(variance + eps) + b[i]; out may be x. Ba et al. 2016, arXiv:1607.06450. */
+    void (*layer_norm)(float *out, const float *x, const float *w, const float *b, float eps, int n);
+    /* out[i] = f(that), f as in GLU_GELU: one pass over a row in front of a product. */
+    void (*layer_norm_gelu)(float *out, const float *x, const float *w, const float *b, float eps, int n);
+    /* x[i] = f(x[i]) */
+    void (*gelu)(float *x, int n);
+    /* x[i] = f(x[i] + b[i]): what stands behind a product. */
+    void (*add_gelu)(float *x, const float *b, int n);
     /* x[i] += y[i] */
     void (*add)(float *x, const float *y, int n);
     /* x[i] += y[i] * s */

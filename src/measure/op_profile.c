@@ -11,6 +11,7 @@ const char *op_kind_name(enum op_kind kind)
         [OP_EMBED] = "embed",
         [OP_GATHER] = "gather_rows",
         [OP_NORM] = "norm",
+        [OP_QUANTIZE] = "quantize",
         [OP_MATMUL] = "matmul",
         [OP_ROPE_ANGLES] = "rope_angles",
         [OP_ROPE_STORE] = "rope_store",
@@ -126,6 +127,16 @@ static void profile_norm(struct device *d, const struct norm_args *args)
     struct op_row row = {.kind = OP_NORM, .n_in = args->x.n_col};
     const double written = args->delta.buffer != NULL ? tensor_bytes(&args->x) : 0;
     row.work.activation_bytes = tensor_bytes(&args->x) + tensor_bytes(&args->delta) + written + view_bytes(&args->out);
+    count(p, &row, begin);
+}
+
+static void profile_quantize(struct device *d, const struct activation_view *x)
+{
+    struct op_profile *p = profile_of(d);
+    const int64_t begin = clock_us();
+    p->inner->quantize(d, x);
+    struct op_row row = {.kind = OP_QUANTIZE, .n_in = x->f32.n_col};
+    row.work.activation_bytes = view_bytes(x);
     count(p, &row, begin);
 }
 
@@ -301,6 +312,7 @@ void op_profile_install(struct op_profile *p, struct device *device)
     p->ops.embed = profile_embed;
     p->ops.gather_rows = profile_gather_rows;
     p->ops.norm = profile_norm;
+    p->ops.quantize = profile_quantize;
     p->ops.matmul = profile_matmul;
     p->ops.rope_angles = profile_rope_angles;
     p->ops.rope_store = profile_rope_store;

@@ -11,6 +11,7 @@ enum op_kind {
     OP_EMBED,
     OP_GATHER,
     OP_NORM,
+    OP_QUANTIZE,
     OP_MATMUL,
     OP_ROPE_ANGLES,
     OP_ROPE_STORE,

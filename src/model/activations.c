@@ -58,7 +58,8 @@ static void plan_feed_forward(struct pass *p, struct cutter *c, const struct hpa
 {
     p->gated = carve_activation(c, n_row, h->n_ff, has_q8);
     p->gate = p->gated.f32;
-    p->up = carve_f32(c, n_row, h->n_ff);
+    if (p->w->layer[0].gate.n_out > 0)
+        p->up = carve_f32(c, n_row, h->n_ff);
 }
 
 static void plan_experts(struct pass *p, struct cutter *c, const struct hparams *h, bool has_q8, int n_row)
@@ -83,10 +84,10 @@ static void plan(struct pass *p, struct cutter *c, const struct hparams *h, bool
     p->x = carve_f32(c, n_row, h->n_embd);
     p->delta = carve_f32(c, n_row, h->n_embd);
     p->normed = carve_activation(c, n_row, h->n_embd, has_q8);
-    const struct tensor qkv = carve_f32(c, n_row, n_q + 2 * n_kv);
-    p->q = columns(&qkv, 0, n_q);
-    p->k = columns(&qkv, n_q, n_kv);
-    p->v = columns(&qkv, n_q + n_kv, n_kv);
+    p->qkv = carve_f32(c, n_row, n_q + 2 * n_kv);
+    p->q = columns(&p->qkv, 0, n_q);
+    p->k = columns(&p->qkv, n_q, n_kv);
+    p->v = columns(&p->qkv, n_q + n_kv, n_kv);
     p->attended = carve_activation(c, n_row, n_q, has_q8);
     (h->n_expert > 0 ? plan_experts : plan_feed_forward)(p, c, h, has_q8, n_row);
     for (int i = 0; i < h->n_rope; i++)

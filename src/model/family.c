@@ -4,7 +4,7 @@
 #include <string.h>
 
 static const struct family *const families[] = {
-    &family_llama, &family_qwen2, &family_qwen3, &family_gemma3, &family_olmoe,
+    &family_llama, &family_qwen2, &family_qwen3, &family_gemma3, &family_olmoe, &family_gpt2,
 };
 
 enum {

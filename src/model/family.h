@@ -7,12 +7,16 @@
 
 struct loader;
 struct pass;
+struct weights;
 struct layer_weights;
 
 struct family {
     const char *arch;        /* general.architecture */
     const char *const *keys; /* keys below ARCH. that it understands beside the common ones; NULL-terminated */
+    const char *norm_key;    /* key of the epsilon of its norms */
     enum mr_status (*configure)(struct hparams *h, const struct gguf *g, struct mr_error *err);
+    /* Tensors of the model beside embedding, output and output norm; NULL: none. */
+    enum mr_status (*bind_model)(struct loader *l, struct weights *w, struct mr_error *err);
     /* The tensors of one layer. */
     enum mr_status (*bind_layer)(struct loader *l, struct layer_weights *w, int layer, struct mr_error *err);
     void (*embed)(struct pass *p);
@@ -30,5 +34,9 @@ extern const struct family family_qwen2;
 extern const struct family family_qwen3;
 extern const struct family family_gemma3;
 extern const struct family family_olmoe;
+extern const struct family family_gpt2;
+
+#define NORM_KEY_RMS   "attention.layer_norm_rms_epsilon"
+#define NORM_KEY_LAYER "attention.layer_norm_epsilon"
 
 #endif

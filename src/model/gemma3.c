@@ -65,6 +65,7 @@ static const char *const keys[] = {
 const struct family family_gemma3 = {
     .arch = "gemma3",
     .keys = keys,
+    .norm_key = NORM_KEY_RMS,
     .configure = configure,
     .bind_layer = bind_layer,
     .embed = pass_embed,

@@ -67,7 +67,6 @@ static const char *const common_keys[] = {
     "attention.head_count_kv",
     "attention.key_length",
     "attention.value_length",
-    "attention.layer_norm_rms_epsilon",
     "rope.dimension_count",
     "rope.freq_base",
     "rope.scale_linear",
@@ -112,7 +111,8 @@ static enum mr_status refuse_unknown_keys(const struct hparams *h, const struct 
         if (v->key.n <= n || memcmp(v->key.s, h->arch, n) != 0 || v->key.s[n] != '.')
             continue;
         const struct gguf_string name = {v->key.s + n + 1, v->key.n - n - 1};
-        if (!is_in(name, common_keys) && !is_in(name, h->family->keys) && !is_harmless(name, v))
+        const char *const norm[] = {h->family->norm_key, NULL};
+        if (!is_in(name, common_keys) && !is_in(name, norm) && !is_in(name, h->family->keys) && !is_harmless(name, v))
             return mr_fail(err, MR_NO_SUPPORT, "key '%.*s': the family '%s' does not use it", (int)v->key.n, v->key.s, h->arch);
     }
     return MR_OK;
@@ -181,7 +181,7 @@ enum mr_status hparams_read(struct hparams *out, const struct gguf *g, struct mr
     MR_TRY(hparams_int(h, g, "context_length", 1, INT32_MAX - ATTENTION_BLOCK, &h->n_ctx_train, err));
     MR_TRY(hparams_int(h, g, "embedding_length", 1, MAX_WIDTH, &h->n_embd, err));
     MR_TRY(hparams_int(h, g, "feed_forward_length", 1, MAX_WIDTH, &h->n_ff, err));
-    MR_TRY(hparams_positive(h, g, "attention.layer_norm_rms_epsilon", &h->norm_eps, err));
+    MR_TRY(hparams_positive(h, g, h->family->norm_key, &h->norm_eps, err));
     MR_TRY(read_heads(h, g, err));
     MR_TRY(read_vocabulary(h, g, err));
     h->embed_scale = 1;

@@ -29,6 +29,7 @@ struct hparams {
     int n_expert;      /* 0: every row meets the same feed-forward block of n_ff; else so many of n_ff each */
     int n_expert_used; /* of a row */
     bool expert_weights_sum_to_1;
+    int n_position; /* positions that the model knows; 0: any */
     float norm_eps;
     struct rope rope[MAX_ROPES]; /* window layers of a family that has two turn by rope[1] */
     int n_rope;

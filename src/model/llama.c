@@ -25,6 +25,7 @@ static const char *const keys[] = {"attention.sliding_window", "tensor_data_layo
 const struct family family_llama = {
     .arch = "llama",
     .keys = keys,
+    .norm_key = NORM_KEY_RMS,
     .configure = configure,
     .bind_layer = loader_dense_layer,
     .embed = pass_embed,

@@ -48,6 +48,7 @@ static void fill_info(struct model *m)
         .precision = m->w.has_q8 ? "int8" : "fp32",
         .n_vocab = h->n_vocab,
         .n_ctx_train = h->n_ctx_train,
+        .n_position = h->n_position,
         .n_layer = h->n_layer,
         .n_embd = h->n_embd,
         .n_head = h->n_head,

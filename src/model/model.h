@@ -1,5 +1,5 @@
 /* model.h: a language model: weights on devices, and the forward pass.
- * The families (llama, qwen2, qwen3, gemma3, olmoe) are files of their own behind the table in family.c.
+ * The families (llama, qwen2, qwen3, gemma3, olmoe, gpt2) are files of their own behind the table in family.c.
  * A row's logits have the same bits whatever else is in the batch, however the prompt is cut into batches, and on any
  * number of threads (docs/architecture.md, "The numeric rule").
  * Threads: one thread calls; the work is spread by the device. */
@@ -60,6 +60,7 @@ struct model_info {
     const char *precision; /* of the products: "fp32", "int8", or "f32 activations" as "fp32" */
     int n_vocab;
     int n_ctx_train; /* tokens of context that the file states */
+    int n_position;  /* positions beyond which no sequence may go; 0: any */
     int n_layer;
     int n_embd;
     int n_head;

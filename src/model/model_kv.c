@@ -101,6 +101,9 @@ enum mr_status model_kv_create(struct model_kv **out, struct model *m, int n_seq
     if (n_seq < 1 || n_seq > UINT16_MAX || max_token < 1 || n_token < 1)
         return mr_fail(err, MR_BAD_INPUT, "cache: %d sequences of %d tokens, %lld in all", n_seq, max_token,
                        (long long)n_token);
+    if (m->h.n_position > 0 && max_token > m->h.n_position)
+        return mr_fail(err, MR_BAD_INPUT, "cache: sequences of %d tokens, but the model knows %d positions", max_token,
+                       m->h.n_position);
     struct model_kv *kv = calloc(1, sizeof *kv);
     if (kv == NULL)
         return mr_fail(err, MR_NO_MEMORY, "no memory for the cache");

@@ -42,6 +42,7 @@ static const char *const keys[] = {"expert_count", "expert_used_count", "expert_
 const struct family family_olmoe = {
     .arch = "olmoe",
     .keys = keys,
+    .norm_key = NORM_KEY_RMS,
     .configure = configure,
     .bind_layer = bind_layer,
     .embed = pass_embed,

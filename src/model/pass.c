@@ -17,6 +17,12 @@ void pass_embed(struct pass *p)
     p->delta_weight = absent;
 }
 
+void pass_embed_positions(struct pass *p)
+{
+    p->ops->embed(p->device, &p->delta, &p->w->position, p->position, 1);
+    p->has_delta = true;
+}
+
 /* The int8 part of a view only where one of the products wants it. */
 static struct activation_view for_products(const struct activation_view *view, const struct weight *const *w, int n)
 {
@@ -29,12 +35,13 @@ static struct activation_view for_products(const struct activation_view *view, c
     return v;
 }
 
-void pass_norm(struct pass *p, const struct tensor *weight)
+void pass_layer_norm(struct pass *p, const struct tensor *weight, const struct tensor *bias)
 {
     const struct norm_args args = {.x = p->x,
                                    .delta = p->has_delta ? p->delta : absent,
                                    .delta_weight = p->delta_weight,
                                    .weight = *weight,
+                                   .bias = *bias,
                                    .out = p->normed,
                                    .eps = p->h->norm_eps};
     p->ops->norm(p->device, &args);
@@ -42,11 +49,26 @@ void pass_norm(struct pass *p, const struct tensor *weight)
     p->delta_weight = absent;
 }
 
-static void product_to_delta(struct pass *p, const struct weight *w, const struct activation_view *x)
+void pass_norm(struct pass *p, const struct tensor *weight) { pass_layer_norm(p, weight, &absent); }
+
+static void product_to_delta(struct pass *p, const struct weight *w, const struct tensor *bias, const struct activation_view *x)
 {
-    const struct product product = {w, absent, p->delta};
+    const struct product product = {.weight = w, .bias = *bias, .out = p->delta};
     p->ops->matmul(p->device, &product, 1, x);
     p->has_delta = true;
+}
+
+/* q, k, v of normed. */
+static void project(struct pass *p, const struct layer_weights *w)
+{
+    const struct product whole = {.weight = &w->qkv, .bias = w->qkv_bias, .out = p->qkv};
+    const struct product parts[] = {{.weight = &w->q, .bias = w->q_bias, .out = p->q},
+                                    {.weight = &w->k, .bias = w->k_bias, .out = p->k},
+                                    {.weight = &w->v, .bias = w->v_bias, .out = p->v}};
+    if (w->qkv.n_out > 0)
+        p->ops->matmul(p->device, &whole, 1, &p->normed);
+    else
+        p->ops->matmul(p->device, parts, 3, &p->normed);
 }
 
 void pass_attention(struct pass *p, int layer, const struct rope *rope, const struct tensor *angles)
@@ -54,7 +76,6 @@ void pass_attention(struct pass *p, int layer, const struct rope *rope, const st
     const struct hparams *h = p->h;
     const struct layer_weights *w = &p->w->layer[layer];
     const bool windowed = hparams_layer_has_window(h, layer);
-    const struct product qkv[] = {{&w->q, w->q_bias, p->q}, {&w->k, w->k_bias, p->k}, {&w->v, w->v_bias, p->v}};
     const struct weight *const output[] = {&w->o};
     const struct attention_args args = {.q = p->q,
                                         .k = p->k,
@@ -75,29 +96,40 @@ void pass_attention(struct pass *p, int layer, const struct rope *rope, const st
                                         .scale = h->attention_scale,
                                         .cap = h->attention_cap,
                                         .out = for_products(&p->attended, output, 1)};
-    p->ops->matmul(p->device, qkv, 3, &p->normed);
+    project(p, w);
     p->ops->rope_store(p->device, &args);
     p->ops->attention(p->device, &args);
-    product_to_delta(p, &w->o, &args.out);
+    product_to_delta(p, &w->o, &w->o_bias, &args.out);
 }
 
 void pass_feed_forward(struct pass *p, int layer, enum glu_kind kind)
 {
     const struct layer_weights *w = &p->w->layer[layer];
-    const struct product products[] = {{&w->gate, absent, p->gate}, {&w->up, absent, p->up}};
+    const struct product products[] = {{.weight = &w->gate, .out = p->gate}, {.weight = &w->up, .out = p->up}};
     const struct weight *const down[] = {&w->down};
     const struct activation_view gated = for_products(&p->gated, down, 1);
     p->ops->matmul(p->device, products, 2, &p->normed);
     p->ops->glu(p->device, &gated, &p->gate, &p->up, kind);
-    product_to_delta(p, &w->down, &gated);
+    product_to_delta(p, &w->down, &absent, &gated);
+}
+
+void pass_plain_feed_forward(struct pass *p, int layer)
+{
+    const struct layer_weights *w = &p->w->layer[layer];
+    const struct product up = {.weight = &w->up, .bias = w->up_bias, .out = p->gated.f32, .gelu = true};
+    const struct weight *const down[] = {&w->down};
+    const struct activation_view gated = for_products(&p->gated, down, 1);
+    p->ops->matmul(p->device, &up, 1, &p->normed);
+    p->ops->quantize(p->device, &gated);
+    product_to_delta(p, &w->down, &w->down_bias, &gated);
 }
 
 void pass_experts(struct pass *p, int layer, enum glu_kind kind)
 {
     const struct layer_weights *w = &p->w->layer[layer];
-    const struct product score = {&w->router, absent, p->score};
-    const struct product products[] = {{&w->gate, absent, p->gate}, {&w->up, absent, p->up}};
-    const struct product down = {&w->down, absent, p->slot_out};
+    const struct product score = {.weight = &w->router, .out = p->score};
+    const struct product products[] = {{.weight = &w->gate, .out = p->gate}, {.weight = &w->up, .out = p->up}};
+    const struct product down = {.weight = &w->down, .out = p->slot_out};
     const struct weight *const first[] = {&w->gate, &w->up}, *const second[] = {&w->down};
     const struct activation_view in = for_products(&p->slot_in, first, 2), gated = for_products(&p->gated, second, 1);
     p->ops->matmul(p->device, &score, 1, &p->normed);
@@ -119,9 +151,10 @@ void pass_head(struct pass *p)
                                    .delta = p->has_delta ? p->picked_delta : absent,
                                    .delta_weight = p->delta_weight,
                                    .weight = p->w->output_norm,
+                                   .bias = p->w->output_norm_bias,
                                    .out = for_products(&p->picked, output, 1),
                                    .eps = p->h->norm_eps};
-    const struct product product = {&p->w->output, absent, p->logits};
+    const struct product product = {.weight = &p->w->output, .out = p->logits};
     p->ops->gather_rows(p->device, &p->picked_x, &p->x, p->logits_row);
     if (p->has_delta)
         p->ops->gather_rows(p->device, &p->picked_delta, &p->delta, p->logits_row);

@@ -32,7 +32,8 @@ struct pass {
     bool has_delta;
     struct tensor delta_weight;    /* absent, or the norm of delta that its addition waits for */
     struct activation_view normed; /* [n_row][n_embd] */
-    struct tensor q, k, v;
+    struct tensor qkv;
+    struct tensor q, k, v;           /* parts of it */
     struct activation_view attended; /* [n_row][n_head * head_dim] */
     struct tensor gate, up;
     struct activation_view gated;   /* [n_row][n_ff] */
@@ -52,12 +53,18 @@ struct pass {
 
 /* x = rows of the embedding times the family's scale; the angles of all rows. */
 void pass_embed(struct pass *p);
+/* Then delta = the rows of the position table. */
+void pass_embed_positions(struct pass *p);
 /* normed = rms_norm(x += delta) * weight */
 void pass_norm(struct pass *p, const struct tensor *weight);
+/* normed = layer_norm(x += delta) * weight + bias */
+void pass_layer_norm(struct pass *p, const struct tensor *weight, const struct tensor *bias);
 /* q, k, v of normed; turned, written to the cache; delta = output product of the attention. */
 void pass_attention(struct pass *p, int layer, const struct rope *rope, const struct tensor *angles);
 /* delta = down(f(gate) * up) of normed */
 void pass_feed_forward(struct pass *p, int layer, enum glu_kind kind);
+/* delta = down(gelu(up + its bias)) + its bias, of normed */
+void pass_plain_feed_forward(struct pass *p, int layer);
 /* delta = sum over the row's experts of weight * down(f(gate) * up) of normed */
 void pass_experts(struct pass *p, int layer, enum glu_kind kind);
 /* Logits of the rows that ask for them. */

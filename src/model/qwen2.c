@@ -32,6 +32,7 @@ static const char *const keys[] = {NULL};
 const struct family family_qwen2 = {
     .arch = "qwen2",
     .keys = keys,
+    .norm_key = NORM_KEY_RMS,
     .configure = configure,
     .bind_layer = bind_layer,
     .embed = pass_embed,

@@ -108,7 +108,7 @@ static enum mr_status bind_matrix(struct loader *l, struct weight *out, struct d
     return add_item(l, &(struct item){t, out, NULL, device, out->bytes}, err);
 }
 
-static enum mr_status bind_vector(struct loader *l, struct tensor *out, const char *name, int n, struct mr_error *err)
+enum mr_status loader_vector(struct loader *l, struct tensor *out, const char *name, int n, struct mr_error *err)
 {
     const struct gguf_tensor *t;
     MR_TRY(claim(l, &t, name, (struct shape){n, 1, 1}, err));
@@ -131,13 +131,18 @@ static struct name layer_name(int layer, const char *name)
 enum mr_status loader_layer_vector(struct loader *l, struct tensor *out, int layer, const char *name, int n,
                                    struct mr_error *err)
 {
-    return bind_vector(l, out, layer_name(layer, name).s, n, err);
+    return loader_vector(l, out, layer_name(layer, name).s, n, err);
+}
+
+enum mr_status loader_matrix(struct loader *l, struct weight *out, const char *name, int n_out, int n_in, struct mr_error *err)
+{
+    return bind_matrix(l, out, l->options->device, name, 0, n_out, n_in, err);
 }
 
 enum mr_status loader_layer_matrix(struct loader *l, struct weight *out, int layer, const char *name, int n_out, int n_in,
                                    struct mr_error *err)
 {
-    return bind_matrix(l, out, l->options->device, layer_name(layer, name).s, 0, n_out, n_in, err);
+    return loader_matrix(l, out, layer_name(layer, name).s, n_out, n_in, err);
 }
 
 enum mr_status loader_layer_experts(struct loader *l, struct weight *out, int layer, const char *name, int n_out, int n_in,
@@ -182,7 +187,7 @@ static enum mr_status bind_ends(struct loader *l, struct mr_error *err)
     if (!tied || l->embed_device != l->options->device)
         MR_TRY(bind_matrix(l, &w->output, l->options->device, tied ? "token_embd.weight" : "output.weight", 0, h->n_vocab,
                            h->n_embd, err));
-    return bind_vector(l, &w->output_norm, "output_norm.weight", h->n_embd, err);
+    return loader_vector(l, &w->output_norm, "output_norm.weight", h->n_embd, err);
 }
 
 static enum mr_status refuse_unclaimed(const struct loader *l, struct mr_error *err)
@@ -199,6 +204,8 @@ static enum mr_status refuse_unclaimed(const struct loader *l, struct mr_error *
 static enum mr_status bind_all(struct loader *l, struct mr_error *err)
 {
     MR_TRY(bind_ends(l, err));
+    if (l->h->family->bind_model != NULL)
+        MR_TRY(l->h->family->bind_model(l, l->weights, err));
     for (int i = 0; i < l->h->n_layer; i++)
         MR_TRY(l->h->family->bind_layer(l, &l->weights->layer[i], i, err));
     return refuse_unclaimed(l, err);

@@ -14,19 +14,24 @@ struct layer_weights {
     struct tensor post_attn_norm, post_ffn_norm; /* absent in most families; so are the next ones */
     struct tensor q_norm, k_norm;
     struct tensor q_bias, k_bias, v_bias;
+    struct tensor attn_norm_bias, ffn_norm_bias; /* those of a layer norm */
+    struct tensor qkv_bias, o_bias, up_bias, down_bias;
     struct weight q, k, v, o;
+    struct weight qkv;            /* or one matrix in place of q, k and v */
     struct weight gate, up, down; /* or those of all experts */
     struct weight router;         /* scores of the experts */
 };
 
 struct weights {
-    struct weight embed;  /* on the embedding device */
-    struct weight output; /* on the layers' device; the same memory as embed where tied and on one device */
+    struct weight embed;    /* on the embedding device */
+    struct weight output;   /* on the layers' device; the same memory as embed where tied and on one device */
+    struct weight position; /* of families that learn positions: a row for each */
     struct tensor output_norm;
-    struct layer_weights *layer; /* [n_layer] */
-    struct buffer *buffer;       /* of the layers' device */
-    struct buffer *embed_buffer; /* NULL where there is one device */
-    bool has_q8;                 /* some product takes int8 activations */
+    struct tensor output_norm_bias; /* that of a layer norm */
+    struct layer_weights *layer;    /* [n_layer] */
+    struct buffer *buffer;          /* of the layers' device */
+    struct buffer *embed_buffer;    /* NULL where there is one device */
+    bool has_q8;                    /* some product takes int8 activations */
     size_t bytes;
     int64_t n_parameter;
     size_t bytes_used; /* by one token: of a mixture, only its experts; so n_parameter_used */
@@ -39,6 +44,9 @@ enum mr_status weights_load(struct weights *w, const struct hparams *h, const st
                             const struct model_options *options, bool plan_only, struct mr_error *err);
 void weights_release(struct weights *w);
 
+/* For a family's bind_model. */
+enum mr_status loader_matrix(struct loader *l, struct weight *out, const char *name, int n_out, int n_in, struct mr_error *err);
+enum mr_status loader_vector(struct loader *l, struct tensor *out, const char *name, int n, struct mr_error *err);
 /* For a family's bind_layer: name is below "blk.LAYER."; absence or another shape is an error. */
 enum mr_status loader_layer_vector(struct loader *l, struct tensor *out, int layer, const char *name, int n,
                                    struct mr_error *err);

@@ -31,11 +31,12 @@ struct weight {
     size_t expert_bytes; /* a multiple of 64 */
 };
 
-/* out[n_row][n_out] = x w^T (+ bias[n_out]) */
+/* out[n_row][n_out] = f(x w^T (+ bias[n_out])) */
 struct product {
     const struct weight *weight;
     struct tensor bias; /* one row, or absent */
     struct tensor out;
+    bool gelu; /* f is that of GLU_GELU; needs a bias */
 };
 
 enum {
@@ -62,7 +63,9 @@ struct norm_args {
     struct tensor delta;        /* absent, or added to x first; overwritten where delta_weight is there */
     struct tensor delta_weight; /* absent, or the weight of an RMS norm of delta before it is added */
     struct tensor weight;       /* one row: out = rms_norm(x) * weight; absent: no out */
-    struct activation_view out;
+    struct tensor bias;         /* absent, or one row: out = layer_norm(x) * weight + bias instead */
+    bool gelu;                  /* of a layer norm: out = f(that), f as in GLU_GELU */
+    struct activation_view out; /* out.f32 may be delta */
     float eps;
 };
 
@@ -90,7 +93,7 @@ struct attention_args {
     float norm_eps;
     struct tensor angles; /* of rope_angles: [n_row][n_rot] */
     enum rope_style style;
-    int n_rot;
+    int n_rot; /* 0: nothing turns */
     int n_head;
     int n_head_kv;
     int head_dim;
@@ -129,6 +132,8 @@ struct ops {
     /* out[r] = x[row[r]] */
     void (*gather_rows)(struct device *d, const struct tensor *out, const struct tensor *x, const int32_t *row);
     void (*norm)(struct device *d, const struct norm_args *args);
+    /* The int8 rows of x.f32, where x has them. */
+    void (*quantize)(struct device *d, const struct activation_view *x);
     /* n_product products of one activation, which all weights read as f32 or as q8. */
     void (*matmul)(struct device *d, const struct product *product, int n_product, const struct activation_view *x);
     /* out[r] = scale times the cosines, behind them the sines, of row r's angles: [n_row][n_rot] */

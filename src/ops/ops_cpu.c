@@ -117,6 +117,7 @@ static const struct ops cpu_ops = {
     .embed = cpu_embed,
     .gather_rows = cpu_gather_rows,
     .norm = cpu_norm,
+    .quantize = cpu_quantize,
     .matmul = cpu_matmul,
     .rope_angles = cpu_rope_angles,
     .rope_store = cpu_rope_store,

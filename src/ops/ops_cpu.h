@@ -77,6 +77,7 @@ const char *cpu_weight_kernel_name(const struct weight *w);
 void cpu_embed(struct device *d, const struct tensor *out, const struct weight *w, const int32_t *token, float scale);
 void cpu_gather_rows(struct device *d, const struct tensor *out, const struct tensor *x, const int32_t *row);
 void cpu_norm(struct device *d, const struct norm_args *args);
+void cpu_quantize(struct device *d, const struct activation_view *x);
 void cpu_matmul(struct device *d, const struct product *product, int n_product, const struct activation_view *x);
 void cpu_rope_angles(struct device *d, const struct tensor *out, const struct rope *rope, const int32_t *position);
 void cpu_rope_store(struct device *d, const struct attention_args *args);

@@ -12,10 +12,12 @@ enum {
 static void turn_heads(struct cpu_device *d, const struct attention_args *a, const struct tensor *x, const struct tensor *norm,
                        int n_head, int row)
 {
-    const float *cosine = cpu_row(&a->angles, row), *sine = cosine + a->n_rot / 2;
     float *head = cpu_row(x, row);
     for (int i = 0; norm->buffer != NULL && i < n_head * a->head_dim; i += norm->n_col)
         d->kernels.rms_norm(head + i, head + i, cpu_row(norm, 0), a->norm_eps, norm->n_col);
+    if (a->n_rot == 0)
+        return;
+    const float *cosine = cpu_row(&a->angles, row), *sine = cosine + a->n_rot / 2;
     for (int h = 0; h < n_head; h++, head += a->head_dim)
         d->kernels.rope[a->style](head, cosine, sine, a->n_rot);
 }
@@ -254,11 +256,6 @@ static void merge_tile(void *context, int piece, int thread)
     finish(run, &t, x);
 }
 
-static void quantize_some_rows(struct cpu_device *d, const void *context, int first, int end)
-{
-    cpu_quantize_rows(d, context, first, end);
-}
-
 void cpu_attention(struct device *d, const struct attention_args *args)
 {
     struct attention_run run = {.device = cpu_of(d), .args = args, .shape = shape_of(args)};
@@ -273,6 +270,5 @@ void cpu_attention(struct device *d, const struct attention_args *args)
     } else {
         pool_run(pool, run_tile, &run, n_item);
     }
-    if (args->out.q8.buffer != NULL)
-        cpu_for_rows(run.device, quantize_some_rows, &args->out, args->q.n_row, args->q.n_col);
+    cpu_quantize(d, &args->out);
 }

@@ -45,16 +45,6 @@ static void plan(struct products *p, int n_thread)
     }
 }
 
-static void add_bias(const struct product *p, int first_row, int n_row, int first, int n_out)
-{
-    const float *bias = cpu_row(&p->bias, 0) + first;
-    for (int r = first_row; r < first_row + n_row; r++) {
-        float *out = cpu_row(&p->out, r) + first;
-        for (int o = 0; o < n_out; o++)
-            out[o] += bias[o];
-    }
-}
-
 /* Rows first_row <= r < first_row + n_row, outputs first <= o < first + n_out. */
 static void run_rows(const struct products *p, int i, int first_panel, int n_out, int first_row, int n_row)
 {
@@ -65,8 +55,6 @@ static void run_rows(const struct products *p, int i, int first_panel, int n_out
     run->kernel->run(cpu_row(&product->out, first_row) + first, product->out.row_bytes / sizeof(float),
                      run->packed + (size_t)first_panel * run->panel_bytes, cpu_row(x, first_row), x->row_bytes, n_row, n_out,
                      product->weight->n_in);
-    if (product->bias.buffer != NULL)
-        add_bias(product, first_row, n_row, first, n_out);
 }
 
 /* A kernel on the fine rows f <= i < f + n_row of the list, added to their outputs first <= o < first + n_out. */
@@ -93,6 +81,15 @@ static void run_rest(const struct products *p, int i, int first_panel, int n_out
                      n_fine - f < CPU_REST_ROWS ? n_fine - f : CPU_REST_ROWS, scratch);
 }
 
+/* The sum is whole: bias, and what follows it. */
+static void finish(const struct products *p, const struct product *product, int first, int n_out)
+{
+    const struct kernels *k = &p->device->kernels;
+    const float *bias = cpu_row(&product->bias, 0) + first;
+    for (int r = 0; r < product->out.n_row; r++)
+        (product->gelu ? k->add_gelu : k->add)(cpu_row(&product->out, r) + first, bias, n_out);
+}
+
 static void run_piece(void *context, int piece, int thread)
 {
     const struct products *p = context;
@@ -109,6 +106,8 @@ static void run_piece(void *context, int piece, int thread)
         run_rows(p, i, first_panel, n_out, r, n_row - r < step ? n_row - r : step);
     if (w->wants_q8)
         run_rest(p, i, first_panel, n_out, p->device->rest + (size_t)thread * CPU_REST_ROWS * CPU_REST_OUTS);
+    if (p->product[i].bias.buffer != NULL)
+        finish(p, &p->product[i], first, n_out);
 }
 
 void cpu_matmul(struct device *d, const struct product *product, int n_product, const struct activation_view *x)

@@ -4,6 +4,17 @@
 #include "base/trigonometry.h"
 #include "ops/ops_cpu.h"
 
+static void norm_row(const struct cpu_device *d, const struct norm_args *a, float *out, const float *x)
+{
+    const float *weight = cpu_row(&a->weight, 0);
+    if (a->bias.buffer == NULL)
+        d->kernels.rms_norm(out, x, weight, a->eps, a->x.n_col);
+    else if (a->gelu)
+        d->kernels.layer_norm_gelu(out, x, weight, cpu_row(&a->bias, 0), a->eps, a->x.n_col);
+    else
+        d->kernels.layer_norm(out, x, weight, cpu_row(&a->bias, 0), a->eps, a->x.n_col);
+}
+
 static void norm_rows(struct cpu_device *d, const void *context, int first, int end)
 {
     const struct norm_args *a = context;
@@ -18,7 +29,7 @@ static void norm_rows(struct cpu_device *d, const void *context, int first, int 
         }
         if (a->weight.buffer == NULL)
             continue;
-        d->kernels.rms_norm(cpu_row(&a->out.f32, r), x, cpu_row(&a->weight, 0), a->eps, n);
+        norm_row(d, a, cpu_row(&a->out.f32, r), x);
         cpu_quantize_rows(d, &a->out, r, r + 1);
     }
 }
@@ -26,6 +37,17 @@ static void norm_rows(struct cpu_device *d, const void *context, int first, int 
 void cpu_norm(struct device *d, const struct norm_args *args)
 {
     cpu_for_rows(cpu_of(d), norm_rows, args, args->x.n_row, args->x.n_col);
+}
+
+static void quantize_some_rows(struct cpu_device *d, const void *context, int first, int end)
+{
+    cpu_quantize_rows(d, context, first, end);
+}
+
+void cpu_quantize(struct device *d, const struct activation_view *x)
+{
+    if (x->q8.buffer != NULL)
+        cpu_for_rows(cpu_of(d), quantize_some_rows, x, x->f32.n_row, x->f32.n_col);
 }
 
 struct gather {

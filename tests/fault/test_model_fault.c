@@ -54,7 +54,7 @@ static enum mr_status attempt(void *context)
 
 static void model_without_memory(void **state)
 {
-    static const char *const names[] = {"llama3_q8_0", "gemma3", "qwen2", "olmoe_q8_0"};
+    static const char *const names[] = {"llama3_q8_0", "gemma3", "qwen2", "olmoe_q8_0", "gpt2"};
     (void)state;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char path[512];

@@ -45,6 +45,8 @@ static inline void golden_open(struct golden_model *g, const char *path, const c
     options.device = g->device;
     golden_check(model_open(&g->model, file, &options, &err), &err);
     gguf_close(file);
+    const int n_position = model_info(g->model)->n_position;
+    max_token = n_position > 0 && n_position < max_token ? n_position : max_token;
     golden_check(model_kv_create(&g->kv, g->model, n_seq, max_token, (int64_t)n_seq * max_token, &err), &err);
 }
 

@@ -8,12 +8,16 @@ import transformers
 VOCAB, WIDTH, HEADS, KV_HEADS = 256, 64, 4, 2
 PROMPTS = (1, 40, 300)      # tokens
 POSITIONS = 8               # logits of so many last positions are kept
+WITH_BLOCKS = ("llama3", "olmoe", "gpt2")   # these with int8 blocks, too, for the default precision
 NORM_NAMES = {"input_layernorm": "attn_norm", "post_attention_layernorm": "ffn_norm"}
 GEMMA_NORM_NAMES = {"input_layernorm": "attn_norm", "post_attention_layernorm": "post_attention_norm",
                     "pre_feedforward_layernorm": "ffn_norm", "post_feedforward_layernorm": "post_ffw_norm"}
 MATRIX_NAMES = {"self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v",
                 "self_attn.o_proj": "attn_output", "self_attn.q_norm": "attn_q_norm", "self_attn.k_norm": "attn_k_norm",
                 "mlp.gate": "ffn_gate_inp", "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down"}
+
+GPT2_NAMES = {"wte": "token_embd", "wpe": "position_embd", "ln_f": "output_norm", "ln_1": "attn_norm", "ln_2": "ffn_norm",
+              "attn.c_attn": "attn_qkv", "attn.c_proj": "attn_output", "mlp.c_fc": "ffn_up", "mlp.c_proj": "ffn_down"}
 
 COMMON = dict(vocab_size=VOCAB, hidden_size=WIDTH, intermediate_size=96, num_hidden_layers=2, num_attention_heads=HEADS,
               num_key_value_heads=KV_HEADS, head_dim=16, max_position_embeddings=1024, rms_norm_eps=1e-5,
@@ -50,6 +54,7 @@ MODELS = {
         **{**{k: v for k, v in COMMON.items() if k != "head_dim"}, "intermediate_size": 32}, num_experts=8,
         num_experts_per_tok=3, norm_topk_prob=False, rope_parameters=rope()),
         {"expert_count": 8, "expert_used_count": 3}),
+    "gpt2": (transformers.GPT2Config(vocab_size=VOCAB, n_positions=1024, n_embd=WIDTH, n_layer=2, n_head=HEADS, n_inner=96), {}),
 }
 
 
@@ -59,7 +64,7 @@ def randomize(model, seed):
     with torch.no_grad():
         for name, p in model.named_parameters():
             noise = torch.randn(p.shape, generator=rng)
-            if name.endswith("norm.weight"):
+            if name.endswith("norm.weight") or (".ln_" in name and name.endswith("weight")):
                 p.copy_((1 if "gemma" not in model.config.model_type else 0) + 0.2 * noise)
             elif name.endswith("bias"):
                 p.copy_(0.5 * noise)
@@ -144,6 +149,39 @@ def write_gguf(path, model, arch, extra, quantise=None):
     w.close()
 
 
+def write_gpt2(path, model, quantise=None):
+    c = model.config
+    w = gguf.GGUFWriter(path, "gpt2")
+    w.add_context_length(c.n_positions)
+    w.add_embedding_length(c.n_embd)
+    w.add_block_count(c.n_layer)
+    w.add_feed_forward_length(c.n_inner)
+    w.add_head_count(c.n_head)
+    w.add_layer_norm_eps(c.layer_norm_epsilon)
+    for name, p in model.named_parameters():
+        part, kind = name.removeprefix("transformer.").rsplit(".", 1)
+        layer = ""
+        if part.startswith("h."):
+            _, layer, part = part.split(".", 2)
+            layer = f"blk.{layer}."
+        data = p.detach().numpy()
+        if ".c_" in part and kind == "weight":  # kept with inputs first
+            data = np.ascontiguousarray(data.T)
+        put_tensor(w, f"{layer}{GPT2_NAMES[part]}.{kind}", data, "gpt2", quantise)
+    w.write_header_to_file()
+    w.write_kv_data_to_file()
+    w.write_tensors_to_file()
+    w.close()
+
+
+def write_model(path, name, model, extra, quantise=None):
+    if name == "gpt2":
+        write_gpt2(path, model, quantise)
+        return
+    arch = {"llama3": "llama", "llama_linear": "llama", "llama_yarn": "llama", "mistral": "llama"}.get(name, name)
+    write_gguf(path, model, arch, extra, quantise)
+
+
 def prompt(n):
     i = np.arange(n)
     return (i * i * 7 + i * 13 + 5) % VOCAB
@@ -156,12 +194,11 @@ def make(folder):
         config._attn_implementation = "eager"
         model = transformers.AutoModelForCausalLM.from_config(config).eval()
         randomize(model, seed)
-        arch = {"llama3": "llama", "llama_linear": "llama", "llama_yarn": "llama", "mistral": "llama"}.get(name, name)
-        write_gguf(folder / f"tiny_{name}.gguf", model, arch, extra)
+        write_model(folder / f"tiny_{name}.gguf", name, model, extra)
         for n in PROMPTS:
             with torch.no_grad():
                 out = model(torch.tensor(prompt(n)[None])).logits[0]
             logits[f"{name}_{n}"] = out[-POSITIONS:].numpy()
-        if name in ("llama3", "olmoe"):     # the same with int8 blocks, for the default precision
-            write_gguf(folder / f"tiny_{name}_q8_0.gguf", model, arch, extra, gguf.GGMLQuantizationType.Q8_0)
+        if name in WITH_BLOCKS:
+            write_model(folder / f"tiny_{name}_q8_0.gguf", name, model, extra, gguf.GGMLQuantizationType.Q8_0)
     np.savez_compressed(folder / "tiny.npz", **logits)

@@ -67,6 +67,62 @@ static void check_glu(struct check *c, const struct kernels *k, int n)
     check_free(out);
 }
 
+static void check_layer_norm(struct check *c, const struct kernels *reference, const struct kernels *k, int n)
+{
+    static float x[MAX_N], w[MAX_N], b[MAX_N], want[MAX_N];
+    float *out = check_alloc((size_t)n * sizeof *out);
+    double mean = 0, square = 0, size = 0;
+    fill(c, x, n, 3);
+    fill(c, w, n, 1);
+    fill(c, b, n, 1);
+    for (int i = 0; i < n; i++) {
+        x[i] += 5; /* a mean that is not small */
+        mean += (double)x[i] / n;
+        size = fabs((double)x[i]) > size ? fabs((double)x[i]) : size;
+    }
+    for (int i = 0; i < n; i++)
+        square += ((double)x[i] - mean) * ((double)x[i] - mean) / n;
+    k->layer_norm(out, x, w, b, 1e-5f, n);
+    for (int i = 0; i < n && n > 1; i++) {
+        /* the mean is lost in part where it is large beside what differs from it */
+        const double scale = 1 / sqrt(square + (double)1e-5f);
+        near(c, "layer_norm", n, i, ((double)x[i] - mean) * scale * (double)w[i] + (double)b[i], out[i],
+             fabs((double)w[i]) * scale * size + fabs((double)b[i]), 8 + n / 2);
+    }
+    check_guards(c, out, (size_t)n * sizeof *out, "layer_norm");
+    reference->layer_norm(want, x, w, b, 1e-5f, n);
+    check_that(c, memcmp(want, out, (size_t)n * sizeof *out) == 0, "layer_norm n=%d: not the reference's bits", n);
+    reference->gelu(want, n);
+    k->layer_norm_gelu(out, x, w, b, 1e-5f, n);
+    check_that(c, memcmp(want, out, (size_t)n * sizeof *out) == 0, "layer_norm_gelu n=%d: not those of both in turn", n);
+    check_guards(c, out, (size_t)n * sizeof *out, "layer_norm_gelu");
+    k->layer_norm_gelu(x, x, w, b, 1e-5f, n);
+    check_that(c, memcmp(x, out, (size_t)n * sizeof *out) == 0, "layer_norm_gelu n=%d: in place differs", n);
+    check_free(out);
+}
+
+static void check_gelu(struct check *c, const struct kernels *reference, const struct kernels *k, int n)
+{
+    static float x[MAX_N], b[MAX_N], want[MAX_N];
+    float *out = check_alloc((size_t)n * sizeof *out);
+    fill(c, x, n, 4);
+    fill(c, b, n, 1);
+    if (n > 8)
+        x[0] = 0, x[1] = -0.0f, x[2] = 200, x[3] = -200, x[4] = 1e-30f, x[5] = -87, x[6] = 1e30f;
+    memcpy(out, x, (size_t)n * sizeof *out);
+    k->gelu(out, n);
+    for (int i = 0; i < n; i++)
+        near(c, "gelu", n, i, gelu((double)x[i]), out[i], (double)FLT_MIN + fabs((double)x[i]), 8);
+    memcpy(want, x, (size_t)n * sizeof *want);
+    reference->add(want, b, n);
+    reference->gelu(want, n);
+    memcpy(out, x, (size_t)n * sizeof *out);
+    k->add_gelu(out, b, n);
+    check_that(c, memcmp(want, out, (size_t)n * sizeof *out) == 0, "add_gelu n=%d: not those of both in turn", n);
+    check_guards(c, out, (size_t)n * sizeof *out, "gelu");
+    check_free(out);
+}
+
 static void check_soft_cap(struct check *c, const struct kernels *k, int n)
 {
     static float x[MAX_N];
@@ -158,6 +214,10 @@ static void check_all(struct check *c, const struct kernels *reference, const st
             check_rms_norm(c, k, sizes[s]);
         if (check_wanted(c, "glu"))
             check_glu(c, k, sizes[s]);
+        if (check_wanted(c, "layer_norm"))
+            check_layer_norm(c, reference, k, sizes[s]);
+        if (check_wanted(c, "gelu"))
+            check_gelu(c, reference, k, sizes[s]);
         if (check_wanted(c, "soft_cap"))
             check_soft_cap(c, k, sizes[s]);
         if (check_wanted(c, "add"))

@@ -5,12 +5,32 @@
 
 static void rms_norm_scalar(float *out, const float *x, const float *w, float eps, int n)
 {
-    float lanes[RMS_NORM_LANES] = {0};
+    float lanes[NORM_LANES] = {0};
     for (int i = 0; i < n; i++)
-        lanes[i % RMS_NORM_LANES] += x[i] * x[i];
-    const float scale = rms_norm_scale(lanes, eps, n);
+        lanes[i % NORM_LANES] += x[i] * x[i];
+    const float scale = norm_scale(lanes, eps, n);
     for (int i = 0; i < n; i++)
         out[i] = x[i] * scale * w[i];
+}
+
+static void layer_norm_scalar(float *out, const float *x, const float *w, const float *b, float eps, int n)
+{
+    float lanes[NORM_LANES] = {0}, squares[NORM_LANES] = {0};
+    for (int i = 0; i < n; i++)
+        lanes[i % NORM_LANES] += x[i];
+    const float mean = norm_lanes_sum(lanes) / (float)n;
+    for (int i = 0; i < n; i++)
+        squares[i % NORM_LANES] += (x[i] - mean) * (x[i] - mean);
+    const float scale = norm_scale(squares, eps, n);
+    for (int i = 0; i < n; i++)
+        out[i] = (x[i] - mean) * scale * w[i] + b[i];
+}
+
+static void layer_norm_gelu_scalar(float *out, const float *x, const float *w, const float *b, float eps, int n)
+{
+    layer_norm_scalar(out, x, w, b, eps, n);
+    for (int i = 0; i < n; i++)
+        out[i] = gelu_value(out[i]);
 }
 
 static void add_scalar(float *x, const float *y, int n)
@@ -31,9 +51,6 @@ static void scale_scalar(float *x, float s, int n)
         x[i] *= s;
 }
 
-/* 1 / (1 + exp(-x)); the argument of exp is bounded, and beyond the bound the result is 0 in effect. */
-static float sigmoid(float x) { return 1.0f / (1.0f + math_exp(x < -88.0f ? 88.0f : -x)); }
-
 static void soft_cap_scalar(float *x, float cap, int n)
 {
     for (int i = 0; i < n; i++)
@@ -43,17 +60,25 @@ static void soft_cap_scalar(float *x, float cap, int n)
 static void glu_silu_scalar(float *out, const float *gate, const float *up, int n)
 {
     for (int i = 0; i < n; i++)
-        out[i] = gate[i] * sigmoid(gate[i]) * up[i];
+        out[i] = gate[i] * sigmoid_value(gate[i]) * up[i];
 }
 
-/* (1 + tanh u) / 2 is the sigmoid of 2 u. */
 static void glu_gelu_scalar(float *out, const float *gate, const float *up, int n)
 {
-    for (int i = 0; i < n; i++) {
-        const float x = gate[i];
-        const float u = 0.797884560802865f * (x + 0.044715f * x * x * x); /* sqrt(2 / pi) */
-        out[i] = x * sigmoid(2 * u) * up[i];
-    }
+    for (int i = 0; i < n; i++)
+        out[i] = gelu_value(gate[i]) * up[i];
+}
+
+static void gelu_scalar(float *x, int n)
+{
+    for (int i = 0; i < n; i++)
+        x[i] = gelu_value(x[i]);
+}
+
+static void add_gelu_scalar(float *x, const float *b, int n)
+{
+    for (int i = 0; i < n; i++)
+        x[i] = gelu_value(x[i] + b[i]);
 }
 
 static void rope_pairs_scalar(float *x, const float *cosine, const float *sine, int n_rot)
@@ -106,6 +131,10 @@ static void kv_write_bf16_scalar(void *head_block, int slot, const float *k, con
 void layer_init_scalar(struct kernels *k)
 {
     k->rms_norm = rms_norm_scalar;
+    k->layer_norm = layer_norm_scalar;
+    k->layer_norm_gelu = layer_norm_gelu_scalar;
+    k->gelu = gelu_scalar;
+    k->add_gelu = add_gelu_scalar;
     k->add = add_scalar;
     k->add_scaled = add_scaled_scalar;
     k->scale = scale_scalar;

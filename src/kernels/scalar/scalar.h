@@ -15,17 +15,29 @@ void layer_init_scalar(struct kernels *k); /* norm, rope, gated products, cache 
 void attention_init_scalar(struct kernels *k);
 
 enum {
-    RMS_NORM_LANES = 16
+    NORM_LANES = 16
 };
 
-/* Squares are summed in 16 lanes, lane i % 16 in ascending order, and the lanes folded: 8 apart, 4, 2, 1. Returns
- * 1 / sqrt(mean + eps); lanes is overwritten. */
-static inline float rms_norm_scale(float *lanes, float eps, int n)
+/* The sum of the lanes, folded 8 apart, 4, 2, 1; lanes is overwritten. */
+static inline float norm_lanes_sum(float *lanes)
 {
-    for (int apart = RMS_NORM_LANES / 2; apart > 0; apart /= 2)
+    for (int apart = NORM_LANES / 2; apart > 0; apart /= 2)
         for (int i = 0; i < apart; i++)
             lanes[i] += lanes[i + apart];
-    return 1.0f / sqrtf(lanes[0] / (float)n + eps);
+    return lanes[0];
+}
+
+/* 1 / sqrt(mean + eps) of squares that were summed in 16 lanes, lane i % 16 in ascending order. */
+static inline float norm_scale(float *lanes, float eps, int n) { return 1.0f / sqrtf(norm_lanes_sum(lanes) / (float)n + eps); }
+
+/* 1 / (1 + exp(-x)); the argument of exp is bounded, and beyond the bound the result is 0 in effect. */
+static inline float sigmoid_value(float x) { return 1.0f / (1.0f + math_exp(x < -88.0f ? 88.0f : -x)); }
+
+/* (1 + tanh u) / 2 is the sigmoid of 2 u. */
+static inline float gelu_value(float x)
+{
+    const float u = 0.797884560802865f * (x + 0.044715f * x * x * x); /* sqrt(2 / pi) */
+    return x * sigmoid_value(2 * u);
 }
 
 /* cap * tanh(x / cap) */

@@ -3,6 +3,7 @@
 
 #if defined(__x86_64__)
 #include <math.h>
+#include <stdbool.h>
 
 #include "base/fp16.h"
 #include "kernels/scalar/scalar.h"
@@ -13,17 +14,17 @@ static void rms_norm_avx2(float *out, const float *x, const float *w, float eps,
 {
     __m256 sum[2] = {_mm256_setzero_ps(), _mm256_setzero_ps()};
     int i = 0;
-    for (; i + RMS_NORM_LANES <= n; i += RMS_NORM_LANES)
+    for (; i + NORM_LANES <= n; i += NORM_LANES)
         for (int h = 0; h < 2; h++) {
             const __m256 v = _mm256_loadu_ps(x + i + SIMD_FLOATS * h);
             sum[h] = _mm256_add_ps(sum[h], _mm256_mul_ps(v, v));
         }
-    float lanes[RMS_NORM_LANES];
+    float lanes[NORM_LANES];
     _mm256_storeu_ps(lanes, sum[0]);
     _mm256_storeu_ps(lanes + SIMD_FLOATS, sum[1]);
     for (int lane = 0; i + lane < n; lane++)
         lanes[lane] += x[i + lane] * x[i + lane];
-    const float scale = rms_norm_scale(lanes, eps, n);
+    const float scale = norm_scale(lanes, eps, n);
     const __m256 s = _mm256_set1_ps(scale);
     for (i = 0; i + SIMD_FLOATS <= n; i += SIMD_FLOATS)
         _mm256_storeu_ps(out + i, _mm256_mul_ps(_mm256_mul_ps(_mm256_loadu_ps(x + i), s), _mm256_loadu_ps(w + i)));
@@ -31,7 +32,7 @@ static void rms_norm_avx2(float *out, const float *x, const float *w, float eps,
         out[i] = x[i] * scale * w[i];
 }
 
-typedef __m256 glu_fn(__m256 gate);
+typedef __m256 activate_fn(__m256 x);
 
 SIMD_INLINE __m256 sigmoid(__m256 x)
 {
@@ -49,7 +50,7 @@ SIMD_INLINE __m256 gelu(__m256 x)
     return _mm256_mul_ps(x, sigmoid(_mm256_mul_ps(_mm256_set1_ps(2), u)));
 }
 
-SIMD_INLINE void glu(glu_fn *f, float *out, const float *gate, const float *up, int n)
+SIMD_INLINE void glu(activate_fn *f, float *out, const float *gate, const float *up, int n)
 {
     int i = 0;
     for (; i + SIMD_FLOATS <= n; i += SIMD_FLOATS)
@@ -62,6 +63,82 @@ SIMD_INLINE void glu(glu_fn *f, float *out, const float *gate, const float *up, 
     memcpy(rest[1], up + i, bytes);
     _mm256_storeu_ps(rest[0], _mm256_mul_ps(f(_mm256_loadu_ps(rest[0])), _mm256_loadu_ps(rest[1])));
     memcpy(out + i, rest[0], bytes);
+}
+
+static void gelu_avx2(float *x, int n)
+{
+    int i = 0;
+    for (; i + SIMD_FLOATS <= n; i += SIMD_FLOATS)
+        _mm256_storeu_ps(x + i, gelu(_mm256_loadu_ps(x + i)));
+    for (; i < n; i++)
+        x[i] = gelu_value(x[i]);
+}
+
+static void add_gelu_avx2(float *x, const float *b, int n)
+{
+    int i = 0;
+    for (; i + SIMD_FLOATS <= n; i += SIMD_FLOATS)
+        _mm256_storeu_ps(x + i, gelu(_mm256_add_ps(_mm256_loadu_ps(x + i), _mm256_loadu_ps(b + i))));
+    for (; i < n; i++)
+        x[i] = gelu_value(x[i] + b[i]);
+}
+
+/* The two statistics of a row: its mean, and 1 / sqrt(variance + eps). */
+struct row_statistics {
+    float mean, scale;
+};
+
+SIMD_INLINE struct row_statistics row_statistics(const float *x, float eps, int n)
+{
+    __m256 sum[2] = {_mm256_setzero_ps(), _mm256_setzero_ps()};
+    float lanes[NORM_LANES];
+    int i = 0;
+    for (; i + NORM_LANES <= n; i += NORM_LANES)
+        for (int h = 0; h < 2; h++)
+            sum[h] = _mm256_add_ps(sum[h], _mm256_loadu_ps(x + i + SIMD_FLOATS * h));
+    _mm256_storeu_ps(lanes, sum[0]);
+    _mm256_storeu_ps(lanes + SIMD_FLOATS, sum[1]);
+    for (int lane = 0; i + lane < n; lane++)
+        lanes[lane] += x[i + lane];
+    const float mean = norm_lanes_sum(lanes) / (float)n;
+    const __m256 m = _mm256_set1_ps(mean);
+    sum[0] = sum[1] = _mm256_setzero_ps();
+    for (i = 0; i + NORM_LANES <= n; i += NORM_LANES)
+        for (int h = 0; h < 2; h++) {
+            const __m256 v = _mm256_sub_ps(_mm256_loadu_ps(x + i + SIMD_FLOATS * h), m);
+            sum[h] = _mm256_add_ps(sum[h], _mm256_mul_ps(v, v));
+        }
+    _mm256_storeu_ps(lanes, sum[0]);
+    _mm256_storeu_ps(lanes + SIMD_FLOATS, sum[1]);
+    for (int lane = 0; i + lane < n; lane++)
+        lanes[lane] += (x[i + lane] - mean) * (x[i + lane] - mean);
+    return (struct row_statistics){mean, norm_scale(lanes, eps, n)};
+}
+
+SIMD_INLINE void layer_norm(bool with_gelu, float *out, const float *x, const float *w, const float *b, float eps, int n)
+{
+    const struct row_statistics row = row_statistics(x, eps, n);
+    const __m256 mean = _mm256_set1_ps(row.mean), scale = _mm256_set1_ps(row.scale);
+    int i = 0;
+    for (; i + SIMD_FLOATS <= n; i += SIMD_FLOATS) {
+        const __m256 v = _mm256_mul_ps(_mm256_sub_ps(_mm256_loadu_ps(x + i), mean), scale);
+        const __m256 y = _mm256_add_ps(_mm256_mul_ps(v, _mm256_loadu_ps(w + i)), _mm256_loadu_ps(b + i));
+        _mm256_storeu_ps(out + i, with_gelu ? gelu(y) : y);
+    }
+    for (; i < n; i++) {
+        const float y = (x[i] - row.mean) * row.scale * w[i] + b[i];
+        out[i] = with_gelu ? gelu_value(y) : y;
+    }
+}
+
+static void layer_norm_avx2(float *out, const float *x, const float *w, const float *b, float eps, int n)
+{
+    layer_norm(false, out, x, w, b, eps, n);
+}
+
+static void layer_norm_gelu_avx2(float *out, const float *x, const float *w, const float *b, float eps, int n)
+{
+    layer_norm(true, out, x, w, b, eps, n);
 }
 
 static void glu_silu_avx2(float *out, const float *gate, const float *up, int n) { glu(silu, out, gate, up, n); }
@@ -169,6 +246,10 @@ static void add_scaled_avx2(float *x, const float *y, float s, int n)
 void layer_init_avx2(struct kernels *k)
 {
     k->rms_norm = rms_norm_avx2;
+    k->layer_norm = layer_norm_avx2;
+    k->layer_norm_gelu = layer_norm_gelu_avx2;
+    k->gelu = gelu_avx2;
+    k->add_gelu = add_gelu_avx2;
     k->add = add_avx2;
     k->add_scaled = add_scaled_avx2;
     k->soft_cap = soft_cap_avx2;

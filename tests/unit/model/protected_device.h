@@ -111,6 +111,12 @@ static inline void protected_norm(struct device *d, const struct norm_args *args
     protected_leave(d);
 }
 
+static inline void protected_quantize(struct device *d, const struct activation_view *x)
+{
+    cpu_quantize(protected_enter(d), x);
+    protected_leave(d);
+}
+
 static inline void protected_matmul(struct device *d, const struct product *product, int n_product,
                                     const struct activation_view *x)
 {
@@ -195,6 +201,7 @@ static const struct ops protected_ops = {
     .embed = protected_embed,
     .gather_rows = protected_gather_rows,
     .norm = protected_norm,
+    .quantize = protected_quantize,
     .matmul = protected_matmul,
     .rope_angles = protected_rope_angles,
     .rope_store = protected_rope_store,

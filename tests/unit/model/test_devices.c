@@ -40,6 +40,7 @@ static void small_models_with_their_embedding_on_another_device(void **state)
     same_logits(TINY("gemma3"), PRECISION_FP32, 50);
     same_logits(TINY("qwen2"), PRECISION_FP32, 50);
     same_logits(TINY("olmoe_q8_0"), PRECISION_INT8, 50);
+    same_logits(TINY("gpt2_q8_0"), PRECISION_INT8, 50);
 }
 
 int main(void)

@@ -11,10 +11,12 @@ struct subject {
 
 /* The long ones pass the window of their family and more than one attention segment. */
 static const struct subject subjects[] = {
-    {TINY("llama3"), PRECISION_FP32, 600},  {TINY("llama3"), PRECISION_AUTO, 130}, {TINY("llama3_q8_0"), PRECISION_INT8, 600},
-    {TINY("mistral"), PRECISION_AUTO, 600}, {TINY("gemma3"), PRECISION_AUTO, 600}, {TINY("qwen2"), PRECISION_AUTO, 130},
-    {TINY("qwen3"), PRECISION_FP32, 130},   {TINY("olmoe"), PRECISION_FP32, 130},  {TINY("olmoe_q8_0"), PRECISION_INT8, 600},
-    {SMOLLM2, PRECISION_INT8, 70},
+    {TINY("llama3"), PRECISION_FP32, 600},      {TINY("llama3"), PRECISION_AUTO, 130},
+    {TINY("llama3_q8_0"), PRECISION_INT8, 600}, {TINY("mistral"), PRECISION_AUTO, 600},
+    {TINY("gemma3"), PRECISION_AUTO, 600},      {TINY("qwen2"), PRECISION_AUTO, 130},
+    {TINY("qwen3"), PRECISION_FP32, 130},       {TINY("olmoe"), PRECISION_FP32, 130},
+    {TINY("olmoe_q8_0"), PRECISION_INT8, 600},  {TINY("gpt2"), PRECISION_FP32, 130},
+    {TINY("gpt2_q8_0"), PRECISION_INT8, 600},   {SMOLLM2, PRECISION_INT8, 70},
 };
 
 enum {
