@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "base/clock.h"
 #include "base/memory.h"
@@ -15,7 +16,9 @@ enum {
     CASE_US = 150000, /* all rounds of one case together, where a single one is shorter */
     N_SHAPES = 3,
     N_ROW_COUNTS = 3,
-    COLD_CACHES = 3 /* weights of few rows take this many times the last level's cache */
+    HUGE_PAGE = 2 << 20,
+    PIECE_BYTES = 128 << 10, /* weights of a piece of a product with several rows */
+    COLD_CACHES = 3          /* weights of few rows take this many times the last level's cache */
 };
 static const size_t cold_bytes_min = (size_t)64 << 20;
 static const int shape[N_SHAPES][2] = {{2048, 8192}, {8192, 2048}, {576, 1536}}; /* inputs, outputs */
@@ -94,24 +97,27 @@ static enum mr_status product_init(struct product *p, const struct kernels *k, c
     p->n_panel = (p->n_out + p->m->nr - 1) / p->m->nr;
     const size_t bytes = p->panel_bytes * (size_t)p->n_panel;
     p->n_copy = p->n_row >= row_count[N_ROW_COUNTS - 1] ? 1 : (int)(cold_bytes / bytes) + 1;
-    p->packed = mem_aligned(2 << 20, size_align(bytes * (size_t)p->n_copy, 2 << 20));
+    p->packed = mem_aligned(HUGE_PAGE, size_align(bytes * (size_t)p->n_copy, HUGE_PAGE));
     if (p->packed == NULL)
         return mr_fail(err, MR_NO_MEMORY, "no memory for the weights of kernel %s", p->m->name);
+    madvise(p->packed, size_align(bytes * (size_t)p->n_copy, HUGE_PAGE), MADV_HUGEPAGE); /* as the device's buffers */
     MR_TRY(fill_weights(p, q, err));
     return fill_activations(p, k, err);
 }
 
+/* A thread's panels, in the pieces that the cpu back end would make of them. */
 static void run_products(void *ctx, int thread, int round)
 {
     const struct product *p = ctx;
     const int first = (int)((int64_t)p->n_panel * thread / p->n_threads);
     const int end = (int)((int64_t)p->n_panel * (thread + 1) / p->n_threads);
+    const int piece = p->n_row == 1 ? end - first : (int)(PIECE_BYTES / p->panel_bytes) + 1;
     for (int i = 0; i < p->n_repeat; i++) {
         const char *copy = p->packed + (size_t)((round * p->n_repeat + i) % p->n_copy) * p->panel_bytes * (size_t)p->n_panel;
-        for (int panel = first; panel < end; panel++) {
-            const int o = panel * p->m->nr, left = p->n_out - o;
+        for (int panel = first; panel < end; panel += piece) {
+            const int n = end - panel < piece ? end - panel : piece, o = panel * p->m->nr, left = p->n_out - o;
             p->m->run(p->out + o, (size_t)p->n_out, copy + (size_t)panel * p->panel_bytes, p->x, p->ld_x, p->n_row,
-                      left < p->m->nr ? left : p->m->nr, p->n_in);
+                      left < n * p->m->nr ? left : n * p->m->nr, p->n_in);
         }
     }
 }
