@@ -116,6 +116,12 @@ struct mr_model;
 /* *out is NULL on failure. The options are copied; the message of an error names the file and what is wrong in it.
  * CANCELLED: progress said not to go on. */
 enum mr_status mr_model_open(struct mr_model **out, const char *path, const struct mr_options *options, struct mr_error *err);
+/* Write the model to a file that opens without unpacking: its weights lie as this machine's products at this precision read
+ * them, and are mapped; nobody may cut it while it is open. Another machine or precision refuses such a file. progress: as in
+ * mr_options, or NULL. BAD_INPUT: the model is packed already. */
+enum mr_status mr_model_pack(const struct mr_model *model, const char *path,
+                             bool (*progress)(void *context, size_t done, size_t total), void *progress_context,
+                             struct mr_error *err);
 void mr_model_close(struct mr_model *model); /* takes NULL; its engines have been freed */
 
 struct mr_model_info {

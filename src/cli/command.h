@@ -14,6 +14,7 @@ enum {
 
 int command_bench(int argc, char **argv);
 int command_inspect(int argc, char **argv);
+int command_pack(int argc, char **argv);
 int command_perplexity(int argc, char **argv);
 int command_run(int argc, char **argv);
 int command_template(int argc, char **argv);

@@ -17,6 +17,7 @@ enum {
 
 struct bar {
     int64_t next_us;
+    const char *what; /* "loading" */
     bool on_terminal, shown;
 };
 
@@ -28,8 +29,19 @@ static void show_bar(struct bar *bar, size_t done, size_t total)
     bar->next_us = now + BAR_EVERY_US;
     bar->shown = true;
     const int cells = (int)(done * BAR_CELLS / total);
-    fprintf(stderr, "\rloading [%.*s%*s] %3d %%", cells, "########################################", BAR_CELLS - cells, "",
-            (int)(done * 100 / total));
+    fprintf(stderr, "\r%s [%.*s%*s] %3d %%", bar->what, cells, "########################################", BAR_CELLS - cells,
+            "", (int)(done * 100 / total));
+}
+
+static struct bar new_bar(const char *what)
+{
+    return (struct bar){.next_us = clock_us() + BAR_AFTER_US, .what = what, .on_terminal = isatty(STDERR_FILENO)};
+}
+
+static void clear_bar(const struct bar *bar)
+{
+    if (bar->shown)
+        fprintf(stderr, "\r\033[K");
 }
 
 static bool go_on(void *context, size_t done, size_t total)
@@ -63,16 +75,23 @@ static void warn_of_context(const struct mr_model *model, int ctx_size)
 enum mr_status load_model(struct mr_model **out, const struct model_arguments *a, struct mr_options *options,
                           struct mr_error *err)
 {
-    struct bar bar = {.next_us = clock_us() + BAR_AFTER_US, .on_terminal = isatty(STDERR_FILENO)};
+    struct bar bar = new_bar("loading");
     interrupt_install();
     options->progress = go_on;
     options->progress_context = &bar;
     const enum mr_status status = mr_model_open(out, a->model, options, err);
     options->progress = NULL;
-    if (bar.shown)
-        fprintf(stderr, "\r\033[K");
+    clear_bar(&bar);
     if (status == MR_OK)
         warn_of_context(*out, a->ctx_size);
+    return status;
+}
+
+enum mr_status load_pack(const struct mr_model *model, const char *path, struct mr_error *err)
+{
+    struct bar bar = new_bar("writing");
+    const enum mr_status status = mr_model_pack(model, path, go_on, &bar, err);
+    clear_bar(&bar);
     return status;
 }
 

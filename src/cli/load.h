@@ -14,6 +14,9 @@ void load_options(struct mr_options *out, const struct model_arguments *a);
 enum mr_status load_model(struct mr_model **out, const struct model_arguments *a, struct mr_options *options,
                           struct mr_error *err);
 
+/* Write the packed model, with a bar as for loading. CANCELLED: Ctrl-C. */
+enum mr_status load_pack(const struct mr_model *model, const char *path, struct mr_error *err);
+
 /* The template of --chat-template, or the model's own. NOT_FOUND: neither is there. */
 enum mr_status load_chat_prompt(struct chat_prompt **out, const struct mr_model *model, const struct model_arguments *a,
                                 struct mr_error *err);

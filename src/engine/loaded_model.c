@@ -75,6 +75,13 @@ enum mr_status mr_model_open(struct mr_model **out, const char *path, const stru
     return status;
 }
 
+enum mr_status mr_model_pack(const struct mr_model *m, const char *path,
+                             bool (*progress)(void *context, size_t done, size_t total), void *progress_context,
+                             struct mr_error *err)
+{
+    return model_pack(m->model, m->file, path, progress, progress_context, err);
+}
+
 void mr_model_close(struct mr_model *m)
 {
     if (m == NULL)

@@ -102,6 +102,14 @@ enum mr_status model_open(struct model **out, const struct gguf *g, const struct
     return MR_OK;
 }
 
+enum mr_status model_pack(const struct model *m, const struct gguf *g, const char *path,
+                          bool (*progress)(void *context, size_t done, size_t total), void *progress_context,
+                          struct mr_error *err)
+{
+    const struct progress p = {progress, progress_context};
+    return weights_write_packed(&m->w, g, path, &p, err);
+}
+
 void model_free(struct model *m)
 {
     if (m == NULL)

@@ -48,10 +48,17 @@ struct model_options {
 /* max_row 512, max_logits 64, the rest zero: the caller sets device. */
 void model_options_defaults(struct model_options *options);
 
-/* Load the weights, a few megabytes of the file at a time; g may be closed afterwards.
+/* Load the weights, a few megabytes of the file at a time; g may be closed afterwards, a packed one (below) not
+ * before the model is freed.
  * BAD_FORMAT, NOT_FOUND, NO_SUPPORT: the message names the key or tensor, and its value or shape. CANCELLED: progress said
  * not to go on. */
 enum mr_status model_open(struct model **out, const struct gguf *g, const struct model_options *options, struct mr_error *err);
+/* Write the model to a file whose weights lie as they do in memory: opened, they are mapped and used as they are, so that file
+ * must stay open as long as its model, and must not be cut. g: the file that the model was opened from. BAD_INPUT: g is packed
+ * already. CANCELLED: progress, which is as in the options, said not to go on. */
+enum mr_status model_pack(const struct model *m, const struct gguf *g, const char *path,
+                          bool (*progress)(void *context, size_t done, size_t total), void *progress_context,
+                          struct mr_error *err);
 void model_free(struct model *m); /* takes NULL; its caches have been freed */
 
 struct model_info {

@@ -1,5 +1,5 @@
 /* weights.c: planning and packing tensors. */
-#include "model/weights.h"
+#include "model/loader.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,27 +13,6 @@ enum {
     SLAB_ROWS = 64,       /* rows are packed in multiples of it */
     SLAB_BYTES = 4 << 20, /* about the bytes of a file that are in memory at a time */
     NAME_BYTES = 64
-};
-
-/* One tensor to load: a matrix or a vector. */
-struct item {
-    const struct gguf_tensor *source;
-    struct weight *matrix; /* NULL: a vector */
-    struct tensor *vector;
-    struct device *device;
-    size_t bytes;
-};
-
-struct loader {
-    struct weights *weights;
-    const struct hparams *h;
-    const struct gguf *g;
-    const struct model_options *options;
-    struct device *embed_device;
-    struct item *item;
-    size_t n_item, item_capacity;
-    bool *claimed;      /* [n_tensors] */
-    size_t done, total; /* bytes of the file */
 };
 
 const struct hparams *loader_hparams(const struct loader *l) { return l->h; }
@@ -227,6 +206,16 @@ static enum mr_status place(struct loader *l, size_t size[2], struct mr_error *e
     return MR_OK;
 }
 
+void loader_attach(const struct loader *l)
+{
+    const struct weights *w = l->weights;
+    for (size_t i = 0; i < l->n_item; i++) {
+        const struct item *item = &l->item[i];
+        *(item->matrix != NULL ? &item->matrix->buffer : &item->vector->buffer) =
+            item->device == l->options->device ? w->buffer : w->embed_buffer;
+    }
+}
+
 static enum mr_status make_buffers(struct loader *l, const size_t size[2], struct mr_error *err)
 {
     struct weights *w = l->weights;
@@ -234,11 +223,7 @@ static enum mr_status make_buffers(struct loader *l, const size_t size[2], struc
     MR_TRY(d->ops->buffer_create(d, &w->buffer, size[0], err));
     if (e != d)
         MR_TRY(e->ops->buffer_create(e, &w->embed_buffer, size[1], err));
-    for (size_t i = 0; i < l->n_item; i++) {
-        struct item *item = &l->item[i];
-        *(item->matrix != NULL ? &item->matrix->buffer : &item->vector->buffer) =
-            item->device == d ? w->buffer : w->embed_buffer;
-    }
+    loader_attach(l);
     return MR_OK;
 }
 
@@ -352,7 +337,9 @@ static enum mr_status load(struct loader *l, bool plan_only, struct mr_error *er
     MR_TRY(bind_all(l, err));
     MR_TRY(place(l, size, err));
     count_parameters(l);
-    if (!plan_only) {
+    if (!plan_only && gguf_is_packed(l->g)) {
+        MR_TRY(loader_map_packed(l, size[0], err));
+    } else if (!plan_only) {
         MR_TRY(make_buffers(l, size, err));
         MR_TRY(load_items(l, err));
     }
@@ -375,7 +362,8 @@ enum mr_status weights_load(struct weights *w, const struct hparams *h, const st
     else
         mr_fail(err, status, "no memory for %d layers", h->n_layer);
     free(l.claimed);
-    free(l.item);
+    w->item = l.item;
+    w->n_item = l.n_item;
     if (status != MR_OK)
         weights_release(w);
     return status;
@@ -388,5 +376,6 @@ void weights_release(struct weights *w)
     if (w->embed_buffer != NULL)
         w->embed_buffer->device->ops->buffer_free(w->embed_buffer);
     free(w->layer);
+    free(w->item);
     memset(w, 0, sizeof *w);
 }

@@ -36,6 +36,8 @@ struct weights {
     int64_t n_parameter;
     size_t bytes_used; /* by one token: of a mixture, only its experts; so n_parameter_used */
     int64_t n_parameter_used;
+    struct item *item; /* [n_item] what was loaded, in the order of memory (loader.h) */
+    size_t n_item;
 };
 
 /* Plan, and pack unless plan_only (then only sizes, has_q8 and each matrix's kernel, mean something).
@@ -43,6 +45,16 @@ struct weights {
 enum mr_status weights_load(struct weights *w, const struct hparams *h, const struct gguf *g,
                             const struct model_options *options, bool plan_only, struct mr_error *err);
 void weights_release(struct weights *w);
+
+struct progress { /* f may be NULL; false: do not go on */
+    bool (*f)(void *context, size_t done, size_t total);
+    void *context;
+};
+
+/* Write them as they lie in memory: a file that loads without packing on machines with the same products. g: the file they were
+ * loaded from, still open. On the cpu alone. */
+enum mr_status weights_write_packed(const struct weights *w, const struct gguf *g, const char *path,
+                                    const struct progress *progress, struct mr_error *err);
 
 /* For a family's bind_model. */
 enum mr_status loader_matrix(struct loader *l, struct weight *out, const char *name, int n_out, int n_in, struct mr_error *err);

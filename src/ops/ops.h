@@ -112,6 +112,9 @@ struct ops {
 
     /* Zeroed memory that becomes real only as it is touched. NO_MEMORY: *out is NULL. */
     enum mr_status (*buffer_create)(struct device *d, struct buffer **out, size_t bytes, struct mr_error *err);
+    /* The same over memory that the caller keeps, and that nothing will be written to; NULL: this device cannot. */
+    enum mr_status (*buffer_borrow)(struct device *d, struct buffer **out, const void *memory, size_t bytes,
+                                    struct mr_error *err);
     void (*buffer_free)(struct buffer *b);                                        /* takes NULL */
     void (*upload)(struct device *d, const struct tensor *to, const float *from); /* from, to: [n_row][n_col], dense */
     void (*download)(struct device *d, float *to, const struct tensor *from);

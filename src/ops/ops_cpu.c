@@ -30,11 +30,23 @@ enum mr_status cpu_buffer_create(struct device *d, struct buffer **out, size_t b
     return MR_OK;
 }
 
+enum mr_status cpu_buffer_borrow(struct device *d, struct buffer **out, const void *memory, size_t bytes, struct mr_error *err)
+{
+    struct cpu_buffer *b = calloc(1, sizeof *b);
+    *out = NULL;
+    if (b == NULL)
+        return mr_fail(err, MR_NO_MEMORY, "no memory for a buffer");
+    *b = (struct cpu_buffer){.buffer = {.device = d, .bytes = bytes}, .memory = (char *)(uintptr_t)memory, .borrowed = true};
+    *out = &b->buffer;
+    return MR_OK;
+}
+
 void cpu_buffer_free(struct buffer *b)
 {
     if (b == NULL)
         return;
-    munmap(((struct cpu_buffer *)b)->memory, b->bytes > 0 ? b->bytes : 1);
+    if (!((struct cpu_buffer *)b)->borrowed)
+        munmap(((struct cpu_buffer *)b)->memory, b->bytes > 0 ? b->bytes : 1);
     free(b);
 }
 
@@ -107,6 +119,7 @@ static void enter_layer(struct device *d, int layer)
 static const struct ops cpu_ops = {
     .enter_layer = enter_layer,
     .buffer_create = cpu_buffer_create,
+    .buffer_borrow = cpu_buffer_borrow,
     .buffer_free = cpu_buffer_free,
     .upload = cpu_upload,
     .download = cpu_download,

@@ -13,6 +13,7 @@ enum {
 struct cpu_buffer {
     struct buffer buffer;
     char *memory;
+    bool borrowed;
 };
 
 /* What attention needs for one thread: queries, two states, and the kernel's scratch. */
@@ -65,6 +66,7 @@ void cpu_for_rows(struct cpu_device *d, cpu_rows_fn *f, const void *context, int
 void cpu_quantize_rows(struct cpu_device *d, const struct activation_view *x, int first, int end);
 
 enum mr_status cpu_buffer_create(struct device *d, struct buffer **out, size_t bytes, struct mr_error *err);
+enum mr_status cpu_buffer_borrow(struct device *d, struct buffer **out, const void *memory, size_t bytes, struct mr_error *err);
 void cpu_buffer_free(struct buffer *b);
 void cpu_upload(struct device *d, const struct tensor *to, const float *from);
 void cpu_download(struct device *d, float *to, const struct tensor *from);
