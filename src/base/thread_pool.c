@@ -15,7 +15,7 @@
 #include "base/memory.h"
 
 enum {
-    SPIN = 2000, /* polls before sleeping: some tens of microseconds */
+    SPIN = 8000, /* polls before sleeping: one or two hundred microseconds, more than any gap between two jobs of a step */
     CACHE_LINE = 64
 };
 

@@ -4,7 +4,11 @@
 enum {
     MAX_PRODUCTS = 8,
     PIECE_BYTES = 128 << 10, /* weights of a piece that many rows read again and again: stay in L2 */
-    ROWS_BYTES = 128 << 10   /* and so do the rows that one look at them serves */
+    ROWS_BYTES = 128 << 10,  /* and so do the rows that one look at them serves */
+    /* A single row reads weights once. Shorter pieces begin too often with an empty prefetch; what takes more than 100
+     * microseconds would keep others waiting for a thread that was descheduled. */
+    ONE_ROW_MIN = 64 << 10,
+    ONE_ROW_MAX = 768 << 10
 };
 
 struct run { /* one product, in pieces of n_panel panels */
@@ -32,8 +36,10 @@ static void plan(struct products *p, int n_thread)
     for (int i = 0; i < p->n_product; i++)
         total += p->product[i].weight->bytes;
     size_t piece = total / (4 * (size_t)n_thread);
-    if (p->x->f32.n_row + p->x->q8_rest.n_row > 1 && piece > PIECE_BYTES)
-        piece = PIECE_BYTES;
+    if (p->x->f32.n_row + p->x->q8_rest.n_row > 1)
+        piece = piece < PIECE_BYTES ? piece : PIECE_BYTES;
+    else
+        piece = piece < ONE_ROW_MIN ? ONE_ROW_MIN : piece < ONE_ROW_MAX ? piece : ONE_ROW_MAX;
     p->n_piece = 0;
     for (int i = 0; i < p->n_product; i++) {
         const struct weight *w = p->product[i].weight;
