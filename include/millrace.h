@@ -88,6 +88,15 @@ enum mr_precision {
     MR_N_PRECISIONS
 };
 
+/* When waiting requests join those that run. */
+enum mr_batching {
+    MR_BATCHING_CONTINUOUS, /* at every step */
+    MR_BATCHING_NONE,       /* one request at a time */
+    MR_BATCHING_STATIC,     /* when all that ran together have ended */
+    MR_BATCHING_DYNAMIC,    /* the same, once max_running wait or the oldest has waited for batch_window_ms */
+    MR_N_BATCHINGS
+};
+
 struct mr_options {
     int32_t threads;      /* that compute, the caller's included; 0: as many as CPUs may be used; 1 to 1024 */
     int32_t precision;    /* enum mr_precision */
@@ -95,7 +104,14 @@ struct mr_options {
     int32_t prompt_chunk; /* prompt rows of one step; 1 to 65536; results do not depend on it */
     int32_t max_running;  /* sequences that are computed at a time; 1 to 64 */
     int32_t max_queue;    /* requests that may wait; 1 to 65536 */
-    const char *cpu;      /* instruction set to stay within ("avx2"); NULL: the best this CPU has */
+
+    int32_t kv_tokens;     /* tokens of all sequences that the cache holds; 0: max_running sequences of n_ctx */
+    int32_t itl_target_ms; /* while answers are generated a step takes prompt rows for so long at most; 0: prompt_chunk rows */
+    int32_t priority_age_ms; /* who has waited so long counts as one priority higher, again and again; 0: never */
+    int32_t batching;        /* enum mr_batching */
+    int32_t batch_window_ms; /* 0 to 60000 */
+
+    const char *cpu; /* instruction set to stay within ("avx2"); NULL: the best this CPU has */
 
     /* Called before the weights load and every few megabytes, with bytes done and in all. false: do not go on. */
     bool (*progress)(void *context, size_t done, size_t total);
@@ -106,7 +122,8 @@ struct mr_options {
     void *clock_context;
 };
 
-/* threads 0, precision auto, n_ctx 0, prompt_chunk 512, max_running 1, max_queue 512, the rest NULL. */
+/* threads 0, precision auto, n_ctx 0, prompt_chunk 512, max_running 1, max_queue 512, kv_tokens 0, itl_target_ms 50,
+ * priority_age_ms 2000, batching continuous, batch_window_ms 20, the rest NULL. */
 void mr_options_defaults(struct mr_options *options);
 
 /* A model file with its tokenizer. Threads: one thread at a time, of those that use it or an engine over it; tokenising
@@ -142,8 +159,10 @@ enum mr_status mr_tokenize(const struct mr_model *model, const char *text, size_
 void mr_tokens_free(int32_t *ids);
 
 enum {
-    MR_STOP_MAX = 64,        /* stop strings of one request */
-    MR_STOP_BYTES_MAX = 4096 /* of one stop string */
+    MR_STOP_MAX = 64,         /* stop strings of one request */
+    MR_STOP_BYTES_MAX = 4096, /* of one stop string */
+    MR_N_MAX = 128,
+    MR_PRIORITY_MAX = 100
 };
 
 /* What the answer obeys (docs/constraints.md). An answer that ends with MR_FINISH_STOP, and not at a stop string, obeys in
@@ -170,9 +189,14 @@ struct mr_request {
     bool show_special; /* control tokens give their text */
     enum mr_constraint constraint;
     const char *constraint_text; /* the schema, pattern or grammar */
+
+    int32_t n;           /* answers to this prompt, 1 to MR_N_MAX, which differ by their random numbers alone */
+    int32_t priority;    /* -MR_PRIORITY_MAX to MR_PRIORITY_MAX; the higher one runs first */
+    uint64_t key;        /* whose request it is: keys share the engine evenly */
+    int32_t deadline_ms; /* from submit; what has not ended then ends with MR_FINISH_TIMEOUT; 0: none */
 };
 
-/* max_tokens -1, the defaults of mr_sampling, the rest empty. */
+/* max_tokens -1, n 1, the defaults of mr_sampling, the rest zero or empty. */
 void mr_request_defaults(struct mr_request *request);
 
 enum mr_finish {
@@ -180,7 +204,8 @@ enum mr_finish {
     MR_FINISH_STOP,   /* the model ended it, or a stop string occurred */
     MR_FINISH_LENGTH, /* max_tokens, or the context is full */
     MR_FINISH_CANCELLED,
-    MR_FINISH_ERROR
+    MR_FINISH_ERROR,
+    MR_FINISH_TIMEOUT /* its deadline has passed */
 };
 const char *mr_finish_text(enum mr_finish finish); /* "stop", ...; "" for NONE */
 
@@ -192,9 +217,11 @@ struct mr_usage {
     int64_t prompt_us;      /* from there to the first token */
     int64_t generate_us;    /* from the first token to the last */
     int64_t first_token_us; /* from submit to the first token */
+    int32_t n_preempted;    /* how often it was put aside to make room for others */
 };
 
-/* One token of an answer, or its end, or both. Pointers are borrowed until the next call on the engine. */
+/* One token of an answer, or its end, or both. Each of a request's n answers has an end of its own. Pointers are borrowed
+ * until the next call on the engine. */
 struct mr_event {
     uint64_t request;
     int32_t sample;   /* which of the request's answers */
@@ -221,12 +248,30 @@ int32_t mr_engine_n_ctx(const struct mr_engine *engine);
  * tokens of a prompt that does not fit. FULL: max_queue requests wait. */
 enum mr_status mr_engine_submit(struct mr_engine *engine, const struct mr_request *request, uint64_t *id, struct mr_error *err);
 
-/* End a request wherever it is; its last event says MR_FINISH_CANCELLED. NOT_FOUND: it has ended. */
+/* End a request wherever it is and free all that it held; the last event of each of its answers says MR_FINISH_CANCELLED.
+ * NOT_FOUND: it has ended. */
 enum mr_status mr_engine_cancel(struct mr_engine *engine, uint64_t id);
 
-/* Compute one step: at most prompt_chunk rows. What goes wrong with one request ends that request. */
+/* Compute one step: a row for each answer that is being generated, then rows of prompts, prompt_chunk in all or fewer. What
+ * goes wrong with one request ends that request. */
 void mr_engine_step(struct mr_engine *engine);
 bool mr_engine_is_idle(const struct mr_engine *engine); /* nothing runs or waits */
+
+/* What the engine does and has done. Counts since it was created. */
+struct mr_engine_stats {
+    int32_t n_waiting, n_running; /* requests that wait; answers that run, those put aside included */
+    int32_t n_aside;              /* answers put aside until there is room */
+    int64_t n_steps;
+    int64_t step_us;        /* in the forward pass */
+    int64_t n_decode_rows;  /* that continued an answer */
+    int64_t n_prompt_rows;  /* of prompts, and of what was put aside and computed again */
+    int64_t n_redone_rows;  /* of those, the second kind */
+    int64_t n_preempted;    /* times that an answer was put aside */
+    int64_t n_kv_tokens;    /* that sequences hold, those that they share once for each */
+    size_t kv_bytes;        /* of all blocks */
+    size_t kv_bytes_in_use; /* of blocks that are held */
+};
+void mr_engine_get_stats(const struct mr_engine *engine, struct mr_engine_stats *out);
 
 /* The oldest event not yet taken. false: there is none. */
 bool mr_engine_next_event(struct mr_engine *engine, struct mr_event *out);

@@ -39,8 +39,8 @@ static enum mr_status check_config(const struct kv_config *c, struct mr_error *e
 {
     if (c->n_group < 1 || c->n_group > KV_MAX_GROUPS)
         return mr_fail(err, MR_BAD_INPUT, "cache: %d groups of layers, not 1..%d", c->n_group, KV_MAX_GROUPS);
-    if (c->n_seq < 1 || c->n_seq > UINT16_MAX)
-        return mr_fail(err, MR_BAD_INPUT, "cache: %d sequences, not 1..%d", c->n_seq, UINT16_MAX);
+    if (c->n_seq < 1 || c->n_seq >= UINT16_MAX) /* an owner more is the index of prefixes */
+        return mr_fail(err, MR_BAD_INPUT, "cache: %d sequences, not 1..%d", c->n_seq, UINT16_MAX - 1);
     if (c->max_token < 1 || c->max_token > INT32_MAX - KV_BLOCK)
         return mr_fail(err, MR_BAD_INPUT, "cache: sequences of %d tokens", c->max_token);
     for (int i = 0; i < c->n_group; i++) {
@@ -229,7 +229,7 @@ enum mr_status kv_seq_reserve(struct kv_cache *kv, kv_seq seq, int n_token)
     const int n_block = blocks_for(s->n_token + n_token);
     const int n_more = n_block > s->n_block ? n_block - s->n_block : 0;
     for (int i = 0; i < kv->config.n_group; i++)
-        if (n_more + tail_is_shared(kv, seq, i) > kv->group[i].n_free)
+        if (kv_blocks_missing(kv, seq, i, n_token) > kv->group[i].n_free)
             return MR_FULL;
     for (int i = 0; i < kv->config.n_group; i++) {
         if (tail_is_shared(kv, seq, i))
@@ -271,7 +271,57 @@ int kv_seq_length(const struct kv_cache *kv, kv_seq seq) { return kv->seq[seq].n
 
 const uint32_t *kv_seq_blocks(const struct kv_cache *kv, kv_seq seq, int group) { return seq_table(kv, seq, group); }
 
+int kv_n_groups(const struct kv_cache *kv) { return kv->config.n_group; }
+
+int kv_n_blocks(const struct kv_cache *kv, int group) { return kv->group[group].config.n_block; }
+
 int kv_n_free_blocks(const struct kv_cache *kv, int group) { return kv->group[group].n_free; }
+
+int kv_blocks_needed(const struct kv_cache *kv, int group, int n_token, int rows_max)
+{
+    const int window = kv->group[group].config.window, whole = blocks_for(n_token);
+    const int kept = window > 0 ? blocks_for(window + rows_max) + 1 : whole;
+    return kept < whole ? kept : whole;
+}
+
+int kv_blocks_missing(const struct kv_cache *kv, kv_seq seq, int group, int n_token)
+{
+    const struct sequence *s = &kv->seq[seq];
+    const int n_block = blocks_for(s->n_token + n_token);
+    return (n_block > s->n_block ? n_block - s->n_block : 0) + (n_token > 0 && tail_is_shared(kv, seq, group));
+}
+
+void kv_block_hold(struct kv_cache *kv, int group, uint32_t block) { kv->group[group].n_owner[block]++; }
+
+void kv_block_drop(struct kv_cache *kv, int group, uint32_t block) { drop_block(&kv->group[group], &block); }
+
+int kv_block_owners(const struct kv_cache *kv, int group, uint32_t block) { return kv->group[group].n_owner[block]; }
+
+int kv_first_block(const struct kv_cache *kv, int group, int n_token) { return first_read_block(&kv->group[group], n_token); }
+
+void kv_seq_adopt(struct kv_cache *kv, kv_seq seq, int group, int b, uint32_t block)
+{
+    seq_table(kv, seq, group)[b] = block;
+    if (block != KV_NO_BLOCK)
+        kv->group[group].n_owner[block]++;
+}
+
+void kv_seq_adopted(struct kv_cache *kv, kv_seq seq, int n_token)
+{
+    struct sequence *s = &kv->seq[seq];
+    s->n_token = n_token;
+    s->n_block = blocks_for(n_token);
+    for (int i = 0; i < kv->config.n_group; i++)
+        s->first_block[i] = first_read_block(&kv->group[i], n_token);
+}
+
+size_t kv_bytes(const struct kv_cache *kv)
+{
+    size_t bytes = 0;
+    for (int i = 0; i < kv->config.n_group; i++)
+        bytes += (size_t)kv->config.group[i].n_block * KV_BLOCK * kv->config.group[i].bytes_per_token;
+    return bytes;
+}
 
 size_t kv_bytes_in_use(const struct kv_cache *kv)
 {

@@ -18,6 +18,18 @@ int64_t engine_now_us(const struct mr_engine *e)
 
 int32_t mr_engine_n_ctx(const struct mr_engine *e) { return e->n_ctx; }
 
+/* A sequence as long as the context must fit, so that whoever runs alone gets on. */
+static enum mr_status create_cache(struct mr_engine *e, struct mr_error *err)
+{
+    const int n_seq = e->options.max_running, kv_tokens = e->options.kv_tokens;
+    if (kv_tokens > 0 && e->options.n_ctx == 0 && e->n_ctx > kv_tokens)
+        e->n_ctx = kv_tokens;
+    if (kv_tokens > 0 && kv_tokens < e->n_ctx)
+        return mr_fail(err, MR_BAD_INPUT, "kv_tokens is %d, less than the context of %d tokens", kv_tokens, e->n_ctx);
+    const int64_t n_token = kv_tokens > 0 ? kv_tokens : (int64_t)n_seq * e->n_ctx;
+    return model_kv_create(&e->kv, e->model->model, n_seq, e->n_ctx, n_token, err);
+}
+
 static enum mr_status create_parts(struct mr_engine *e, struct mr_error *err)
 {
     const struct model_info *info = model_info(e->model->model);
@@ -31,7 +43,7 @@ static enum mr_status create_parts(struct mr_engine *e, struct mr_error *err)
                        e->options.prompt_chunk, info->max_row);
     if (n_slot > info->max_logits)
         return mr_fail(err, MR_BAD_INPUT, "max_running is %d, the model was opened for at most %d", n_slot, info->max_logits);
-    MR_TRY(model_kv_create(&e->kv, e->model->model, n_slot, e->n_ctx, (int64_t)n_slot * e->n_ctx, err));
+    MR_TRY(create_cache(e, err));
     MR_TRY(sampler_create(&e->sampler, info->n_vocab, err));
     constraint_store_init(&e->constraints, e->model->tokenizer);
     e->slot = mem_zero_array((size_t)n_slot, sizeof *e->slot);
@@ -39,7 +51,9 @@ static enum mr_status create_parts(struct mr_engine *e, struct mr_error *err)
     e->row_token = mem_array((size_t)e->max_row, sizeof *e->row_token);
     e->row_seq = mem_array((size_t)e->max_row, sizeof *e->row_seq);
     e->row_wants_logits = mem_array((size_t)e->max_row, sizeof *e->row_wants_logits);
-    if (e->slot == NULL || e->waiting == NULL || e->row_token == NULL || e->row_seq == NULL || e->row_wants_logits == NULL)
+    e->order = mem_array((size_t)n_slot, sizeof *e->order);
+    if (!fair_share_init(&e->shares, e->options.max_queue + n_slot) || e->slot == NULL || e->waiting == NULL ||
+        e->row_token == NULL || e->row_seq == NULL || e->row_wants_logits == NULL || e->order == NULL)
         return mr_fail(err, MR_NO_MEMORY, "no memory for the engine");
     return MR_OK;
 }
@@ -71,7 +85,7 @@ void mr_engine_free(struct mr_engine *e)
     for (int i = 0; e->slot != NULL && i < e->options.max_running; i++)
         sequence_release(e, &e->slot[i]);
     for (int i = 0; i < e->n_waiting; i++)
-        free(e->waiting[(e->first_waiting + i) % e->options.max_queue]);
+        free(e->waiting[i]);
     model_kv_free(e->kv);
     sampler_free(e->sampler);
     constraint_store_release(&e->constraints);
@@ -81,6 +95,8 @@ void mr_engine_free(struct mr_engine *e)
     free(e->row_token);
     free(e->row_seq);
     free(e->row_wants_logits);
+    free(e->order);
+    fair_share_release(&e->shares);
     free(e);
 }
 
@@ -107,6 +123,19 @@ static enum mr_status check_constraint(struct mr_engine *e, const struct request
     return MR_OK;
 }
 
+/* Room for the last event of each answer. */
+static bool reserve_ends(struct mr_engine *e, int n)
+{
+    for (int i = 0; i < n; i++) {
+        if (record_queue_reserve(&e->events, LAST_EVENT_BYTES))
+            continue;
+        for (; i > 0; i--)
+            record_queue_unreserve(&e->events, LAST_EVENT_BYTES);
+        return false;
+    }
+    return true;
+}
+
 enum mr_status mr_engine_submit(struct mr_engine *e, const struct mr_request *request, uint64_t *id, struct mr_error *err)
 {
     *id = 0;
@@ -120,48 +149,62 @@ enum mr_status mr_engine_submit(struct mr_engine *e, const struct mr_request *re
         free(record);
         return status;
     }
-    if (!record_queue_reserve(&e->events, LAST_EVENT_BYTES)) {
+    if (!reserve_ends(e, record->n)) {
         free(record);
         return mr_fail(err, MR_NO_MEMORY, "no memory for the events of a request");
     }
     record->id = *id = e->next_id++;
     record->arrival_us = engine_now_us(e);
-    e->waiting[(e->first_waiting + e->n_waiting++) % e->options.max_queue] = record;
+    record->deadline_us = request->deadline_ms > 0 ? record->arrival_us + (int64_t)request->deadline_ms * 1000 : INT64_MAX;
+    record->share = fair_share_enter(&e->shares, record->key);
+    e->waiting[e->n_waiting++] = record;
     return MR_OK;
 }
 
-/* Take the i-th waiting request out of the ring. */
-static struct request_record *leave_queue(struct mr_engine *e, int i)
+void engine_answer_ended(struct mr_engine *e, struct request_record *r)
 {
-    const int n = e->options.max_queue;
-    struct request_record *r = e->waiting[(e->first_waiting + i) % n];
-    for (; i > 0; i--)
-        e->waiting[(e->first_waiting + i) % n] = e->waiting[(e->first_waiting + i - 1) % n];
-    e->first_waiting = (e->first_waiting + 1) % n;
-    e->n_waiting--;
+    if (--r->n_open > 0)
+        return;
+    fair_share_leave(&e->shares, r->share);
+    free(r);
+}
+
+struct request_record *engine_leave_queue(struct mr_engine *e, int i)
+{
+    struct request_record *r = e->waiting[i];
+    memmove(e->waiting + i, e->waiting + i + 1, (size_t)(--e->n_waiting - i) * sizeof(struct request_record *));
     return r;
+}
+
+void engine_end_waiting(struct mr_engine *e, int i, enum mr_finish finish)
+{
+    struct request_record *r = engine_leave_queue(e, i);
+    for (int n = r->n - r->n_started; n > 0; n--) {
+        const struct event_record event = {
+            .request = r->id, .sample = r->n - n, .token = -1, .finish = (int32_t)finish, .usage = {.n_prompt = r->n_prompt}};
+        engine_emit_end(e, event, NULL);
+        engine_answer_ended(e, r); /* frees it with the last one */
+    }
 }
 
 enum mr_status mr_engine_cancel(struct mr_engine *e, uint64_t id)
 {
-    struct event_record event = {.request = id, .token = -1, .finish = MR_FINISH_CANCELLED};
+    enum mr_status status = MR_NOT_FOUND;
+    for (int i = 0; i < e->n_waiting; i++) { /* first, while a running answer keeps the record */
+        if (e->waiting[i]->id != id)
+            continue;
+        engine_end_waiting(e, i, MR_FINISH_CANCELLED);
+        status = MR_OK;
+        break;
+    }
     for (int i = 0; i < e->options.max_running; i++) {
         struct sequence *s = &e->slot[i];
         if (s->request == NULL || s->request->id != id)
             continue;
-        event.usage = s->usage;
-        engine_emit_end(e, event, NULL);
-        sequence_release(e, s);
-        return MR_OK;
+        sequence_end(e, s, MR_FINISH_CANCELLED, NULL);
+        status = MR_OK;
     }
-    for (int i = 0; i < e->n_waiting; i++) {
-        if (e->waiting[(e->first_waiting + i) % e->options.max_queue]->id != id)
-            continue;
-        free(leave_queue(e, i));
-        engine_emit_end(e, event, NULL);
-        return MR_OK;
-    }
-    return MR_NOT_FOUND;
+    return status;
 }
 
 bool mr_engine_is_idle(const struct mr_engine *e)
@@ -170,4 +213,18 @@ bool mr_engine_is_idle(const struct mr_engine *e)
         if (e->slot[i].request != NULL)
             return false;
     return e->n_waiting == 0;
+}
+
+void mr_engine_get_stats(const struct mr_engine *e, struct mr_engine_stats *out)
+{
+    *out = e->stats;
+    out->n_waiting = e->n_waiting;
+    for (int i = 0; i < e->options.max_running; i++) {
+        const struct sequence *s = &e->slot[i];
+        out->n_running += s->request != NULL;
+        out->n_aside += s->request != NULL && !s->in_cache;
+        out->n_kv_tokens += s->request != NULL ? s->n_cached : 0;
+    }
+    out->kv_bytes_in_use = kv_bytes_in_use(model_kv_cache(e->kv));
+    out->kv_bytes = kv_bytes(model_kv_cache(e->kv));
 }

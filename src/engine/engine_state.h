@@ -1,22 +1,29 @@
 /* engine_state.h: the parts of an engine, shared by the files that make it up.
- * A request waits as a flat record, becomes a sequence in a slot, and leaves as events. A step takes all running sequences
- * into one ragged batch: the decoding ones first, one row each, then rows of prompts. */
+ * A request waits as a flat record, becomes one sequence in a slot for each of its answers, and leaves as events. A step takes
+ * running sequences into one ragged batch: the decoding ones first, one row each, then rows of prompts within the step's time.
+ * A sequence for which there are no blocks is put aside: it keeps its slot and its tokens, gives back its blocks, and is
+ * computed again when there is room. */
 #ifndef ENGINE_ENGINE_STATE_H
 #define ENGINE_ENGINE_STATE_H
 
 #include "engine/answer.h"
 #include "engine/constraint_store.h"
+#include "engine/fair_share.h"
 #include "engine/loaded_model.h"
 #include "engine/record_queue.h"
 #include "engine/request_record.h"
+#include "engine/step_cost.h"
 #include "sample/sampler.h"
 
 struct sequence {
-    struct request_record *request; /* NULL: the slot is free */
+    struct request_record *request; /* NULL: the slot is free; shared by the request's answers */
+    int sample;                     /* which of the request's answers */
+    bool in_cache;                  /* kv is open; false: put aside, or not begun */
     kv_seq kv;
     int32_t *token; /* the prompt and the answer so far, room for all that may come */
     int n_token, room;
     int n_cached;               /* tokens whose keys and values are in the cache */
+    int n_computed;             /* the most that n_cached has been: rows below are computed again */
     struct mr_logit_bias *bias; /* the request's, and the tokens that ignore_eos excludes */
     int n_bias;
     struct stored_constraint *stored; /* NULL: the answer is free */
@@ -54,16 +61,22 @@ struct mr_engine {
     struct sampler *sampler;
     struct constraint_store constraints;
     struct sequence *slot;           /* max_running of them */
-    struct request_record **waiting; /* a ring of max_queue places, the oldest first */
-    int first_waiting, n_waiting;
+    struct request_record **waiting; /* room for max_queue, in order of arrival */
+    int n_waiting;
     uint64_t next_id;
     struct record_queue events;
+    struct fair_share shares;
+    struct step_cost cost;
+    int64_t now_us; /* read before and behind the forward pass of a step */
     /* the batch, prompt_chunk rows or at least max_running */
     int max_row;
     int32_t *row_token;
     kv_seq *row_seq;
     bool *row_wants_logits;
-    int n_logits;
+    int n_row, n_logits;
+    struct step_shape shape;
+    int *order; /* [max_running] slots, scratch */
+    struct mr_engine_stats stats;
 };
 
 int64_t engine_now_us(const struct mr_engine *e);
@@ -71,16 +84,41 @@ int64_t engine_now_us(const struct mr_engine *e);
 /* Queue the event of a token or an end. text may be NULL. NO_MEMORY: nothing was queued. */
 enum mr_status engine_emit(struct mr_engine *e, const struct event_record *event, const struct mr_logprob *top,
                            const char *text);
-/* Queue the end of a request whose room was reserved when it was submitted; error may be NULL. */
+/* Queue the end of an answer whose room was reserved when it was submitted; error may be NULL. */
 void engine_emit_end(struct mr_engine *e, struct event_record event, const char *error);
 
 /* The compiled constraint of the request; NULL where it has none. Give it back with constraint_store_leave. */
 enum mr_status engine_take_constraint(struct mr_engine *e, const struct request_record *request, struct stored_constraint **out,
                                       struct mr_error *err);
 
-/* Move a waiting request into a free slot. On failure the slot stays free; the request is the caller's again. */
+/* One answer of the request has ended, its last event is queued: with the last one the record is freed. */
+void engine_answer_ended(struct mr_engine *e, struct request_record *request);
+/* Take the i-th waiting request out of the queue. */
+struct request_record *engine_leave_queue(struct mr_engine *e, int i);
+/* End the answers that the i-th waiting request has not begun, and take it out of the queue. */
+void engine_end_waiting(struct mr_engine *e, int i, enum mr_finish finish);
+
+/* Begin the request's next answer in a free slot, outside the cache. On failure the slot stays free. */
 enum mr_status sequence_start(struct mr_engine *e, struct sequence *s, struct request_record *request, struct mr_error *err);
-/* Free the slot and the request; its last event has been queued. */
+/* Free the slot; the answer's last event has been queued. */
 void sequence_release(struct mr_engine *e, struct sequence *s);
+/* End the answer with an event without text. error may be NULL. */
+void sequence_end(struct mr_engine *e, struct sequence *s, enum mr_finish finish, const char *error);
+/* Give back the blocks: the tokens so far will be computed again. */
+void sequence_put_aside(struct mr_engine *e, struct sequence *s);
+
+/* Whether a is served before b: higher priority, then the earlier request, then the lower answer. A total order, so that
+ * whoever comes first in it always gets on. */
+bool sequence_is_senior(const struct sequence *a, const struct sequence *b);
+
+/* The shorter first, with age: when n rows of the request are due. A prompt goes behind what arrives within four times its own
+ * duration. */
+double schedule_due_us(const struct mr_engine *e, const struct request_record *request, int n);
+
+/* End what is past its deadline; then let in who waits, as far as slots, blocks and the policy allow (schedule.c). */
+void schedule_admit(struct mr_engine *e);
+
+/* Choose the rows of the step (batch.c). */
+struct batch batch_build(struct mr_engine *e);
 
 #endif

@@ -56,6 +56,6 @@ bool mr_engine_next_event(struct mr_engine *e, struct mr_event *out)
 
 const char *mr_finish_text(enum mr_finish finish)
 {
-    static const char *const text[] = {"", "stop", "length", "cancelled", "error"};
-    return finish >= MR_FINISH_NONE && finish <= MR_FINISH_ERROR ? text[finish] : "";
+    static const char *const text[] = {"", "stop", "length", "cancelled", "error", "timeout"};
+    return finish >= MR_FINISH_NONE && finish <= MR_FINISH_TIMEOUT ? text[finish] : "";
 }

@@ -6,12 +6,21 @@
 #include "base/thread_pool.h"
 
 enum {
-    PROMPT_CHUNK_DEFAULT = 512
+    PROMPT_CHUNK_DEFAULT = 512,
+    ITL_TARGET_DEFAULT_MS = 50,
+    PRIORITY_AGE_DEFAULT_MS = 2000,
+    BATCH_WINDOW_DEFAULT_MS = 20,
+    HOUR_MS = 3600 * 1000
 };
 
 void mr_options_defaults(struct mr_options *options)
 {
-    *options = (struct mr_options){.prompt_chunk = PROMPT_CHUNK_DEFAULT, .max_running = 1, .max_queue = 512};
+    *options = (struct mr_options){.prompt_chunk = PROMPT_CHUNK_DEFAULT,
+                                   .max_running = 1,
+                                   .max_queue = 512,
+                                   .itl_target_ms = ITL_TARGET_DEFAULT_MS,
+                                   .priority_age_ms = PRIORITY_AGE_DEFAULT_MS,
+                                   .batch_window_ms = BATCH_WINDOW_DEFAULT_MS};
 }
 
 enum mr_status options_check(const struct mr_options *o, struct mr_error *err)
@@ -26,6 +35,11 @@ enum mr_status options_check(const struct mr_options *o, struct mr_error *err)
         {"prompt_chunk", o->prompt_chunk, 1, 65536},
         {"max_running", o->max_running, 1, 64},
         {"max_queue", o->max_queue, 1, 65536},
+        {"kv_tokens", o->kv_tokens, 0, 1 << 30},
+        {"itl_target_ms", o->itl_target_ms, 0, HOUR_MS},
+        {"priority_age_ms", o->priority_age_ms, 0, HOUR_MS},
+        {"batching", o->batching, 0, MR_N_BATCHINGS - 1},
+        {"batch_window_ms", o->batch_window_ms, 0, 60000},
     };
     for (size_t i = 0; i < sizeof field / sizeof *field; i++)
         if (field[i].value < field[i].low || field[i].value > field[i].high)

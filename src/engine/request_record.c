@@ -10,8 +10,27 @@
 
 void mr_request_defaults(struct mr_request *request)
 {
-    *request = (struct mr_request){.max_tokens = -1};
+    *request = (struct mr_request){.max_tokens = -1, .n = 1};
     mr_sampling_defaults(&request->sampling);
+}
+
+static enum mr_status check_numbers(const struct mr_request *r, struct mr_error *err)
+{
+    const struct {
+        const char *name;
+        int32_t value, low, high;
+    } field[] = {
+        {"n", r->n, 1, MR_N_MAX},
+        {"priority", r->priority, -MR_PRIORITY_MAX, MR_PRIORITY_MAX},
+        {"deadline_ms", r->deadline_ms, 0, INT32_MAX},
+    };
+    for (size_t i = 0; i < sizeof field / sizeof *field; i++)
+        if (field[i].value < field[i].low || field[i].value > field[i].high)
+            return mr_fail(err, MR_BAD_INPUT, "%s is %d, must be from %d to %d", field[i].name, field[i].value, field[i].low,
+                           field[i].high);
+    if (r->max_tokens < -1)
+        return mr_fail(err, MR_BAD_INPUT, "max_tokens is %d, must be -1 (until the context is full) or more", r->max_tokens);
+    return MR_OK;
 }
 
 static enum mr_status check_prompt(const struct mr_request *r, const struct request_limits *limits, struct mr_error *err)
@@ -90,8 +109,7 @@ enum mr_status request_record_create(struct request_record **out, const struct m
     MR_TRY(check_stop(r, &stop_bytes, err));
     MR_TRY(check_constraint(r, &constraint_bytes, err));
     MR_TRY(sampling_check(&r->sampling, r->bias, r->n_bias, limits->n_vocab, err));
-    if (r->max_tokens < -1)
-        return mr_fail(err, MR_BAD_INPUT, "max_tokens is %d, must be -1 (until the context is full) or more", r->max_tokens);
+    MR_TRY(check_numbers(r, err));
     /* No sum overflows: a prompt is shorter than the context, the rest is bounded above. */
     const size_t bytes = sizeof **out + (size_t)r->n_prompt * sizeof *r->prompt + (size_t)r->n_bias * sizeof *r->bias +
                          stop_bytes + constraint_bytes;
@@ -105,6 +123,10 @@ enum mr_status request_record_create(struct request_record **out, const struct m
                                       .n_stop = r->n_stop,
                                       .constraint = (int32_t)r->constraint,
                                       .n_constraint = (int32_t)constraint_bytes,
+                                      .n = r->n,
+                                      .n_open = r->n,
+                                      .priority = r->priority,
+                                      .key = r->key,
                                       .ignore_eos = r->ignore_eos,
                                       .show_special = r->show_special};
     copy_tail(record, r, constraint_bytes);

@@ -15,8 +15,16 @@ struct request_record {
     int32_t n_stop;
     int32_t constraint; /* enum mr_constraint */
     int32_t n_constraint;
+    int32_t n; /* answers */
+    int32_t priority;
+    uint64_t key;
+    int64_t deadline_us; /* INT64_MAX: none */
     bool ignore_eos;
     bool show_special;
+    /* the engine's: */
+    int32_t n_started; /* answers that have left the queue */
+    int32_t n_open;    /* answers that have not ended */
+    int32_t share;     /* the key's place among the shares */
     /* behind it: n_prompt token ids, n_bias entries, n_stop strings with their NUL, n_constraint bytes */
 };
 

@@ -24,9 +24,7 @@ static enum mr_status start_parts(struct mr_engine *e, struct sequence *s, struc
     MR_TRY(engine_take_constraint(e, r, &s->stored, err));
     if (s->stored != NULL)
         MR_TRY(constraint_state_create(&s->constraint, s->stored->masks, err));
-    MR_TRY(answer_start(&s->answer, m->tokenizer, r, err));
-    const enum mr_status status = kv_seq_open(model_kv_cache(e->kv), &s->kv);
-    return status == MR_OK ? MR_OK : mr_fail(err, status, "the cache has no room for another sequence");
+    return answer_start(&s->answer, m->tokenizer, r, err);
 }
 
 static void release_parts(struct mr_engine *e, struct sequence *s)
@@ -41,7 +39,7 @@ static void release_parts(struct mr_engine *e, struct sequence *s)
 
 enum mr_status sequence_start(struct mr_engine *e, struct sequence *s, struct request_record *request, struct mr_error *err)
 {
-    *s = (struct sequence){.request = request, .start_us = engine_now_us(e)};
+    *s = (struct sequence){.request = request, .sample = request->n_started, .start_us = e->now_us};
     const enum mr_status status = start_parts(e, s, err);
     if (status != MR_OK) {
         release_parts(e, s);
@@ -55,7 +53,32 @@ void sequence_release(struct mr_engine *e, struct sequence *s)
 {
     if (s->request == NULL)
         return;
-    kv_seq_close(model_kv_cache(e->kv), s->kv);
-    free(s->request);
+    if (s->in_cache)
+        kv_seq_close(model_kv_cache(e->kv), s->kv);
+    engine_answer_ended(e, s->request);
     release_parts(e, s);
+}
+
+void sequence_end(struct mr_engine *e, struct sequence *s, enum mr_finish finish, const char *error)
+{
+    const struct event_record event = {
+        .request = s->request->id, .sample = s->sample, .token = -1, .finish = (int32_t)finish, .usage = s->usage};
+    engine_emit_end(e, event, error);
+    sequence_release(e, s);
+}
+
+void sequence_put_aside(struct mr_engine *e, struct sequence *s)
+{
+    kv_seq_close(model_kv_cache(e->kv), s->kv);
+    s->in_cache = false;
+    s->n_cached = 0;
+    s->usage.n_preempted++;
+    e->stats.n_preempted++;
+}
+
+bool sequence_is_senior(const struct sequence *a, const struct sequence *b)
+{
+    if (a->request->priority != b->request->priority)
+        return a->request->priority > b->request->priority;
+    return a->request->id != b->request->id ? a->request->id < b->request->id : a->sample < b->sample;
 }

@@ -1,70 +1,9 @@
 /* step.c: one step of the engine: admit, build a batch, run the model, choose tokens. */
-#include <stdlib.h>
-
 #include "engine/engine_state.h"
-
-static void end_with_error(struct mr_engine *e, struct sequence *s, const struct mr_error *err)
-{
-    const struct event_record event = {.request = s->request->id, .token = -1, .finish = MR_FINISH_ERROR, .usage = s->usage};
-    engine_emit_end(e, event, err->message);
-    sequence_release(e, s);
-}
-
-/* The oldest waiting requests into the free slots. */
-static void admit(struct mr_engine *e)
-{
-    for (int i = 0; i < e->options.max_running && e->n_waiting > 0; i++) {
-        if (e->slot[i].request != NULL)
-            continue;
-        struct request_record *r = e->waiting[e->first_waiting];
-        e->first_waiting = (e->first_waiting + 1) % e->options.max_queue;
-        e->n_waiting--;
-        struct mr_error err = {{0}};
-        if (sequence_start(e, &e->slot[i], r, &err) == MR_OK)
-            continue;
-        engine_emit_end(e, (struct event_record){.request = r->id, .token = -1, .finish = MR_FINISH_ERROR}, err.message);
-        free(r);
-    }
-}
-
-/* The next n tokens of the sequence into the batch. */
-static void add_rows(struct mr_engine *e, struct sequence *s, struct batch *batch, int n)
-{
-    s->n_row = n;
-    s->logits = s->n_cached + n == s->n_token ? e->n_logits++ : -1;
-    for (int i = 0; i < n; i++) {
-        const int row = batch->n_row++;
-        e->row_token[row] = s->token[s->n_cached + i];
-        e->row_seq[row] = s->kv;
-        e->row_wants_logits[row] = s->logits >= 0 && i == n - 1;
-    }
-}
-
-static bool is_decoding(const struct sequence *s) { return s->n_token - s->n_cached == 1; }
-
-/* Decoding sequences first, so that no prompt holds up a stream; then prompts as far as the rows go. */
-static struct batch build_batch(struct mr_engine *e)
-{
-    e->n_logits = 0;
-    struct batch batch = {.token = e->row_token, .seq = e->row_seq, .wants_logits = e->row_wants_logits};
-    for (int i = 0; i < e->options.max_running; i++) {
-        struct sequence *s = &e->slot[i];
-        s->n_row = 0;
-        if (s->request != NULL && is_decoding(s))
-            add_rows(e, s, &batch, 1);
-    }
-    for (int i = 0; i < e->options.max_running; i++) {
-        struct sequence *s = &e->slot[i];
-        const int todo = s->n_token - s->n_cached, room = e->options.prompt_chunk - batch.n_row;
-        if (s->request != NULL && s->n_row == 0 && room > 0)
-            add_rows(e, s, &batch, todo < room ? todo : room);
-    }
-    return batch;
-}
 
 static void count_token(struct mr_engine *e, struct sequence *s)
 {
-    const int64_t now = engine_now_us(e);
+    const int64_t now = e->now_us;
     if (s->usage.n_generated == 0) {
         s->first_us = now;
         s->usage.prompt_us = now - s->start_us;
@@ -90,6 +29,7 @@ static enum mr_status emit_token(struct mr_engine *e, struct sequence *s, const 
     if (*finish != MR_FINISH_NONE && !stopped)
         MR_TRY(answer_end(&s->answer, err));
     const struct event_record event = {.request = s->request->id,
+                                       .sample = s->sample,
                                        .token = chosen->token,
                                        .finish = *finish,
                                        .logprob = chosen->logprob,
@@ -114,7 +54,8 @@ static enum mr_status advance(struct mr_engine *e, struct sequence *s, const flo
                                        .allowed = allowed,
                                        .recent = s->token,
                                        .n_recent = s->n_token,
-                                       .position = s->n_token};
+                                       .position = s->n_token,
+                                       .sample = s->sample};
     struct sampled chosen;
     MR_TRY(sampler_pick(e->sampler, logits, &point, &chosen, err));
     if (s->constraint != NULL)
@@ -124,23 +65,15 @@ static enum mr_status advance(struct mr_engine *e, struct sequence *s, const flo
     return emit_token(e, s, &chosen, finish, err);
 }
 
-/* A request for no tokens ends once its prompt has been computed. */
-static void end_without_token(struct mr_engine *e, struct sequence *s)
-{
-    s->usage.prompt_us = engine_now_us(e) - s->start_us;
-    engine_emit_end(
-        e, (struct event_record){.request = s->request->id, .token = -1, .finish = MR_FINISH_LENGTH, .usage = s->usage}, NULL);
-    sequence_release(e, s);
-}
-
 static void take_logits(struct mr_engine *e, struct sequence *s, const float *logits)
 {
     struct mr_error err = {{0}};
     enum mr_finish finish;
-    if (s->n_token == s->room)
-        end_without_token(e, s);
-    else if (advance(e, s, logits, &finish, &err) != MR_OK)
-        end_with_error(e, s, &err);
+    if (s->n_token == s->room) { /* a request for no tokens ends once its prompt has been computed */
+        s->usage.prompt_us = e->now_us - s->start_us;
+        sequence_end(e, s, MR_FINISH_LENGTH, NULL);
+    } else if (advance(e, s, logits, &finish, &err) != MR_OK)
+        sequence_end(e, s, MR_FINISH_ERROR, err.message);
     else if (finish != MR_FINISH_NONE)
         sequence_release(e, s);
 }
@@ -153,23 +86,36 @@ static void collect(struct mr_engine *e)
         if (s->n_row == 0)
             continue;
         s->n_cached += s->n_row;
+        s->n_computed = s->n_cached > s->n_computed ? s->n_cached : s->n_computed;
         if (s->logits >= 0)
             take_logits(e, s, model_logits(e->model->model, s->logits));
     }
 }
 
+static void count_step(struct mr_engine *e, int64_t time_us)
+{
+    step_cost_observe(&e->cost, &e->shape, time_us);
+    e->stats.n_steps++;
+    e->stats.step_us += time_us;
+    e->stats.n_decode_rows += e->shape.n_decode;
+    e->stats.n_prompt_rows += e->shape.n_prompt;
+}
+
 void mr_engine_step(struct mr_engine *e)
 {
-    admit(e);
-    const struct batch batch = build_batch(e);
+    const int64_t begin_us = e->now_us = engine_now_us(e);
+    schedule_admit(e);
+    const struct batch batch = batch_build(e);
     if (batch.n_row == 0)
         return;
     struct mr_error err = {{0}};
     if (model_forward(e->model->model, e->kv, &batch, &err) == MR_OK) {
+        e->now_us = engine_now_us(e);
+        count_step(e, e->now_us - begin_us);
         collect(e);
         return;
     }
     for (int i = 0; i < e->options.max_running; i++)
         if (e->slot[i].n_row > 0)
-            end_with_error(e, &e->slot[i], &err);
+            sequence_end(e, &e->slot[i], MR_FINISH_ERROR, err.message);
 }

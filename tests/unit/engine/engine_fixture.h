@@ -69,13 +69,13 @@ static inline void copy_tensors(struct gguf_writer *w, const struct gguf *g)
 }
 
 /* The model as a file of its own; path is that of mkstemp. */
-static inline void write_model(char *path)
+static inline void write_model(char *path, const char *source)
 {
     struct mr_error err = {{0}};
     struct gguf *g;
     struct gguf_writer *w;
     close(mkstemp(path));
-    check(gguf_open(&g, TEST_SOURCE_DIR "/golden/data/tiny_llama3_q8_0.gguf", &err), &err);
+    check(gguf_open(&g, source, &err), &err);
     check(gguf_writer_create(&w, path, &err), &err);
     for (int i = 0; i < gguf_n_values(g); i++)
         check(gguf_put_value(w, gguf_value_at(g, i), &err), &err);
@@ -86,13 +86,14 @@ static inline void write_model(char *path)
     gguf_close(g);
 }
 
-static inline struct mr_model *fixture_model(int n_thread)
+/* source: a model of tests/golden/data, of N_VOCAB tokens. */
+static inline struct mr_model *fixture_model_of(const char *source, int n_thread)
 {
     char path[] = "/tmp/millrace-model-XXXXXX";
     struct mr_error err = {{0}};
     struct mr_options options;
     struct mr_model *m;
-    write_model(path);
+    write_model(path, source);
     mr_options_defaults(&options);
     options.threads = n_thread;
     options.max_running = 64;
@@ -101,6 +102,11 @@ static inline struct mr_model *fixture_model(int n_thread)
     unlink(path);
     assert_int_equal(model_info(m->model)->n_vocab, N_VOCAB);
     return m;
+}
+
+static inline struct mr_model *fixture_model(int n_thread)
+{
+    return fixture_model_of(TEST_SOURCE_DIR "/golden/data/tiny_llama3_q8_0.gguf", n_thread);
 }
 
 static inline struct mr_engine *fixture_engine(struct mr_model *m, int max_running, int prompt_chunk, int n_ctx)
@@ -116,9 +122,10 @@ static inline struct mr_engine *fixture_engine(struct mr_model *m, int max_runni
     return e;
 }
 
-/* What became of one request. */
+/* What became of one answer. */
 struct outcome {
     uint64_t id;
+    int32_t sample;
     int32_t token[1024];
     int n_token;
     float logprob[1024];
@@ -136,7 +143,7 @@ static inline void take_events(struct mr_engine *e, struct outcome *o, int n)
     static int n_ended;
     while (mr_engine_next_event(e, &event)) {
         int i = 0;
-        while (i < n && o[i].id != event.request)
+        while (i < n && (o[i].id != event.request || o[i].sample != event.sample))
             i++;
         assert_true(i < n);
         assert_int_equal(o[i].finish, MR_FINISH_NONE); /* nothing comes after the end */

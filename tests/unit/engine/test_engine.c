@@ -357,11 +357,11 @@ static void times_come_from_the_given_clock(void **state)
     assert_int_equal(mr_engine_create(&e, model, &options, NULL), MR_OK);
     const struct mr_request r = request(10, 3, 1);
     o.id = submit(e, &r); /* 10 */
-    run_to_end(e, &o, 1); /* taken up at 20, tokens at 30, 40, 50 */
+    run_to_end(e, &o, 1); /* steps of the prompt begin at 20, 40, 60; tokens come at 70, 90, 110 */
     assert_int_equal(o.usage.queue_us, 10);
-    assert_int_equal(o.usage.prompt_us, 10);
-    assert_int_equal(o.usage.first_token_us, 20);
-    assert_int_equal(o.usage.generate_us, 20);
+    assert_int_equal(o.usage.prompt_us, 50);
+    assert_int_equal(o.usage.first_token_us, 60);
+    assert_int_equal(o.usage.generate_us, 40);
     mr_engine_free(e);
 }
 

@@ -73,7 +73,7 @@ static void a_progress_that_is_not_there_stops_nothing(void **state)
 static int set_up(void **state)
 {
     (void)state;
-    write_model(path);
+    write_model(path, TEST_SOURCE_DIR "/golden/data/tiny_llama3_q8_0.gguf");
     return 0;
 }
 

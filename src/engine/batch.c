@@ -1,0 +1,174 @@
+/* batch.c: the rows of a step. Decoding sequences first, so that no prompt holds up a stream; then prompts, as many rows as
+ * the step's time has room for. Where blocks run out the most junior sequence is put aside. */
+#include "engine/engine_state.h"
+
+enum {
+    PROMPT_ROWS_MIN = KV_BLOCK /* of a step, however little time there is: prompts get on, too */
+};
+
+static int todo(const struct sequence *s) { return s->n_token - s->n_cached; }
+
+static bool runs(const struct sequence *s) { return s->request != NULL && s->in_cache; }
+
+/* The next n tokens of the sequence into the batch. */
+static void add_rows(struct mr_engine *e, struct sequence *s, int n)
+{
+    const bool decodes = todo(s) == 1 && s->n_token > s->request->n_prompt;
+    s->n_row = n;
+    s->logits = n == todo(s) ? e->n_logits++ : -1;
+    for (int i = 0; i < n; i++) {
+        const int row = e->n_row++;
+        e->row_token[row] = s->token[s->n_cached + i];
+        e->row_seq[row] = s->kv;
+        e->row_wants_logits[row] = s->logits >= 0 && i == n - 1;
+    }
+    e->shape.n_decode += decodes ? n : 0;
+    e->shape.n_prompt += decodes ? 0 : n;
+    e->shape.attended += step_attended(s->n_cached, n);
+    const int redone = s->n_computed - s->n_cached;
+    e->stats.n_redone_rows += redone > n ? n : redone > 0 ? redone : 0;
+    fair_share_charge(&e->shares, s->request->share, n * (decodes ? step_cost_decode_weight(&e->cost) : 1));
+}
+
+/* The most junior of those that hold blocks and have no rows in this step. */
+static struct sequence *most_junior(const struct mr_engine *e)
+{
+    struct sequence *junior = NULL;
+    for (int i = 0; i < e->options.max_running; i++) {
+        struct sequence *s = &e->slot[i];
+        if (runs(s) && s->n_row == 0 && (junior == NULL || sequence_is_senior(junior, s)))
+            junior = s;
+    }
+    return junior;
+}
+
+/* Make room for n more tokens, at the cost of those that are junior to s. */
+static bool make_room(struct mr_engine *e, struct sequence *s, int n)
+{
+    while (kv_seq_reserve(model_kv_cache(e->kv), s->kv, n) != MR_OK) {
+        struct sequence *junior = most_junior(e);
+        if (junior == NULL || junior == s || sequence_is_senior(junior, s))
+            return false;
+        sequence_put_aside(e, junior);
+    }
+    return true;
+}
+
+/* Insert slot i among the first n of e->order. */
+static void insert(struct mr_engine *e, int i, int n, bool (*before)(const struct mr_engine *, int, int))
+{
+    for (; n > 0 && before(e, i, e->order[n - 1]); n--)
+        e->order[n] = e->order[n - 1];
+    e->order[n] = i;
+}
+
+static bool is_senior(const struct mr_engine *e, int a, int b) { return sequence_is_senior(&e->slot[a], &e->slot[b]); }
+
+/* Shorter first, with age, within a priority. */
+static bool is_due_earlier(const struct mr_engine *e, int a, int b)
+{
+    const struct sequence *x = &e->slot[a], *y = &e->slot[b];
+    const double due_x = schedule_due_us(e, x->request, todo(x)), due_y = schedule_due_us(e, y->request, todo(y));
+    if (x->request->priority != y->request->priority || due_x == due_y)
+        return is_senior(e, a, b);
+    return due_x < due_y;
+}
+
+static void add_decoding(struct mr_engine *e)
+{
+    int n = 0;
+    for (int i = 0; i < e->options.max_running; i++)
+        if (runs(&e->slot[i]) && todo(&e->slot[i]) == 1)
+            insert(e, i, n++, is_senior);
+    for (int i = 0; i < n; i++) {
+        struct sequence *s = &e->slot[e->order[i]];
+        if (!s->in_cache)
+            continue; /* put aside for another one */
+        if (make_room(e, s, 1))
+            add_rows(e, s, 1);
+        else
+            sequence_put_aside(e, s);
+    }
+}
+
+/* Another answer of the same request whose prompt is in the cache, or about to be. */
+static struct sequence *elder_answer(const struct mr_engine *e, const struct sequence *s)
+{
+    struct sequence *elder = NULL;
+    for (int i = 0; i < e->options.max_running; i++) {
+        struct sequence *t = &e->slot[i];
+        if (t != s && t->request == s->request && t->in_cache && (t->n_cached > 0 || t->n_row > 0))
+            elder = elder == NULL || t->n_cached > elder->n_cached ? t : elder;
+    }
+    return elder;
+}
+
+/* Share the prompt of the elder answer, all but the row that gives the logits. */
+static void share_prompt(struct mr_engine *e, struct sequence *s, const struct sequence *elder)
+{
+    struct kv_cache *kv = model_kv_cache(e->kv);
+    const int n = s->request->n_prompt - 1;
+    kv_seq_close(kv, s->kv);
+    if (kv_seq_fork(kv, &s->kv, elder->kv, n) == MR_OK)
+        s->n_cached = n;
+    else
+        kv_seq_open(kv, &s->kv); /* the window has left the prompt: compute it. There is a sequence for each slot */
+}
+
+/* Back to the beginning, without what the elder answer shared. */
+static void unshare_prompt(struct mr_engine *e, struct sequence *s)
+{
+    kv_seq_truncate(model_kv_cache(e->kv), s->kv, 0);
+    s->n_cached = 0;
+}
+
+/* Rows of prompts that the step's time has room for, of n_todo from `first` on. */
+static int rows_in_time(const struct mr_engine *e, int first, int n_todo)
+{
+    if (e->shape.n_decode == 0 || e->options.itl_target_ms == 0)
+        return n_todo;
+    const int n = step_cost_rows(&e->cost, &e->shape, first, n_todo, e->options.itl_target_ms * 1e3);
+    const int least = PROMPT_ROWS_MIN - e->shape.n_prompt;
+    return n > least ? n : least < n_todo ? least : n_todo;
+}
+
+/* As many of n rows as there is room for. */
+static int add_rows_in_room(struct mr_engine *e, struct sequence *s, int n)
+{
+    while (n > 0 && !make_room(e, s, n))
+        n = n > KV_BLOCK ? n - KV_BLOCK : 0;
+    if (n > 0)
+        add_rows(e, s, n);
+    return n;
+}
+
+static void add_prompt(struct mr_engine *e, struct sequence *s)
+{
+    const struct sequence *elder =
+        s->request->n > 1 && s->request->n_prompt > 1 && s->n_cached == 0 ? elder_answer(e, s) : NULL;
+    if (elder != NULL && elder->n_cached < s->request->n_prompt)
+        return; /* wait for it */
+    if (elder != NULL)
+        share_prompt(e, s, elder);
+    const int room = e->options.prompt_chunk - e->n_row;
+    const int n = add_rows_in_room(e, s, rows_in_time(e, s->n_cached, todo(s) < room ? todo(s) : room));
+    if (n == 0 && elder != NULL)
+        unshare_prompt(e, s); /* the elder is about to write behind the prompt */
+}
+
+struct batch batch_build(struct mr_engine *e)
+{
+    e->n_row = e->n_logits = 0;
+    e->shape = (struct step_shape){0};
+    for (int i = 0; i < e->options.max_running; i++)
+        e->slot[i].n_row = 0;
+    add_decoding(e);
+    int n = 0;
+    for (int i = 0; i < e->options.max_running; i++)
+        if (runs(&e->slot[i]) && e->slot[i].n_row == 0)
+            insert(e, i, n++, is_due_earlier);
+    for (int i = 0; i < n && e->n_row < e->options.prompt_chunk; i++)
+        if (e->slot[e->order[i]].in_cache)
+            add_prompt(e, &e->slot[e->order[i]]);
+    return (struct batch){.n_row = e->n_row, .token = e->row_token, .seq = e->row_seq, .wants_logits = e->row_wants_logits};
+}

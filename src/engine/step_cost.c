@@ -1,0 +1,92 @@
+/* step_cost.c: weighted least squares by coordinate descent; four terms, so that a fit costs nothing beside a step. */
+#include "engine/step_cost.h"
+
+static const double forget = 0.98;   /* a step weighs half as much 34 steps later */
+static const double outlier = 4;     /* a step that took longer than so many times the prediction counts as that long */
+static const double known_at = 8;    /* steps after which the prediction is trusted that far */
+static const double position = 1e-3; /* keeps the terms of one size */
+
+enum {
+    SWEEPS = 16,
+    SEEN_MAX = 1 << 20,
+    ROWS_UNKNOWN = 32 /* prompt rows beside an answer while their cost is not known */
+};
+
+static void terms(double x[STEP_COST_TERMS], const struct step_shape *s)
+{
+    x[0] = 1;
+    x[1] = s->n_decode;
+    x[2] = s->n_prompt;
+    x[3] = s->attended * position;
+}
+
+double step_cost_us(const struct step_cost *c, const struct step_shape *shape)
+{
+    double x[STEP_COST_TERMS], sum = 0;
+    terms(x, shape);
+    for (int i = 0; i < STEP_COST_TERMS; i++)
+        sum += c->weight[i] * x[i];
+    return sum;
+}
+
+/* Each weight in turn takes its best value beside the others, not below zero. The rows come first: what the steps so far
+ * cannot tell apart counts as theirs, so that the first steps are too short rather than too long. */
+static void fit(struct step_cost *c)
+{
+    static const int order[STEP_COST_TERMS] = {2, 1, 3, 0};
+    for (int sweep = 0; sweep < SWEEPS; sweep++) {
+        for (int at = 0; at < STEP_COST_TERMS; at++) {
+            const int i = order[at];
+            if (c->gram[i][i] < 1e-18)
+                continue; /* not seen of late: what is known stands */
+            double rest = c->moment[i];
+            for (int j = 0; j < STEP_COST_TERMS; j++)
+                rest -= j != i ? c->gram[i][j] * c->weight[j] : 0;
+            c->weight[i] = rest > 0 ? rest / c->gram[i][i] : 0;
+        }
+    }
+}
+
+void step_cost_observe(struct step_cost *c, const struct step_shape *shape, int64_t time_us)
+{
+    if (time_us <= 0)
+        return;
+    double x[STEP_COST_TERMS], y = (double)time_us;
+    const double expected = step_cost_us(c, shape);
+    if (c->n_seen >= known_at && expected > 0 && y > outlier * expected)
+        y = outlier * expected;
+    terms(x, shape);
+    for (int i = 0; i < STEP_COST_TERMS; i++) {
+        for (int j = 0; j < STEP_COST_TERMS; j++)
+            c->gram[i][j] = c->gram[i][j] * forget + x[i] * x[j] / (y * y);
+        c->moment[i] = c->moment[i] * forget + x[i] / y;
+    }
+    c->n_seen += c->n_seen < SEEN_MAX;
+    c->n_seen_prompt += shape->n_prompt > 0 && c->n_seen_prompt < SEEN_MAX;
+    fit(c);
+}
+
+double step_attended(int first, int n) { return (double)n * first + (double)n * (n + 1) / 2; }
+
+int step_cost_rows(const struct step_cost *c, const struct step_shape *shape, int first, int n_todo, double budget_us)
+{
+    if (c->n_seen_prompt == 0)
+        return n_todo < ROWS_UNKNOWN ? n_todo : ROWS_UNKNOWN;
+    int low = 0, high = n_todo;
+    while (low < high) { /* the largest number that fits; more rows never cost less */
+        const int n = low + (high - low + 1) / 2;
+        const struct step_shape more = {shape->n_decode, shape->n_prompt + n, shape->attended + step_attended(first, n)};
+        if (step_cost_us(c, &more) <= budget_us)
+            low = n;
+        else
+            high = n - 1;
+    }
+    return low;
+}
+
+double step_cost_prompt_row_us(const struct step_cost *c) { return c->weight[2]; }
+
+double step_cost_decode_weight(const struct step_cost *c)
+{
+    return c->weight[1] > 0 && c->weight[2] > 0 ? c->weight[1] / c->weight[2] : 1;
+}

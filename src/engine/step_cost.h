@@ -1,0 +1,43 @@
+/* step_cost.h: what a step costs, fitted while the engine runs.
+ * time = w0 + w1 decoding rows + w2 prompt rows + w3 attended positions, by non-negative least squares of the relative
+ * error over the recent steps, older ones weighing less and less. Time comes from the caller's clock.
+ * Threads: owned by one. */
+#ifndef ENGINE_STEP_COST_H
+#define ENGINE_STEP_COST_H
+
+#include <stdint.h>
+
+enum {
+    STEP_COST_TERMS = 4
+};
+
+/* The rows of a step. */
+struct step_shape {
+    int n_decode;    /* rows that continue an answer */
+    int n_prompt;    /* rows of prompts */
+    double attended; /* sum over the rows of the positions that each one reads */
+};
+
+struct step_cost {
+    double weight[STEP_COST_TERMS]; /* microseconds; all zero: nothing has been observed */
+    double gram[STEP_COST_TERMS][STEP_COST_TERMS], moment[STEP_COST_TERMS];
+    int n_seen;        /* steps, up to a small number */
+    int n_seen_prompt; /* of those with prompt rows */
+};
+
+/* A step of this shape took time_us; steps of no time are left out. */
+void step_cost_observe(struct step_cost *c, const struct step_shape *shape, int64_t time_us);
+double step_cost_us(const struct step_cost *c, const struct step_shape *shape);
+
+/* Rows of a prompt that fit beside `shape` in budget_us, of n_todo rows from position `first` on: 0 to n_todo. */
+int step_cost_rows(const struct step_cost *c, const struct step_shape *shape, int first, int n_todo, double budget_us);
+
+/* Positions that n rows from position `first` on read in all. */
+double step_attended(int first, int n);
+
+double step_cost_prompt_row_us(const struct step_cost *c); /* one more row of a prompt; 0 while that is not known */
+
+/* What a decoding row weighs against a prompt row, by their marginal times; 1 while that is not known. */
+double step_cost_decode_weight(const struct step_cost *c);
+
+#endif

@@ -1,0 +1,218 @@
+/* test_mixes.c: the plain run is the judge. Random mixes of requests, arrivals, cancels, chunks, step budgets, policies and
+ * caches so small that answers are put aside again and again; each answer is that of its request alone, token for token and
+ * logprob for logprob. MILLRACE_MIXES: how many; MILLRACE_MIX: only this one. */
+#include "base/random.h"
+#include "unit/engine/engine_fixture.h"
+
+enum {
+    N_CTX = 130,
+    N_REQUEST = 48, /* that mixes draw from */
+    ANSWERS_MAX = 3,
+    IN_MIX_MAX = 12,
+    MODELS = 4
+};
+
+#ifdef TEST_SANITIZED
+enum {
+    MIXES = 100
+};
+#else
+enum {
+    MIXES = 1000
+};
+#endif
+
+struct dice {
+    uint32_t key[2], counter[4];
+};
+
+/* 0 to n - 1 */
+static int roll(struct dice *d, int n)
+{
+    uint32_t word[4];
+    d->counter[0]++;
+    philox4x32(word, d->counter, d->key);
+    return (int)(word[0] % (uint32_t)n);
+}
+
+static struct dice dice_of(uint32_t seed) { return (struct dice){.key = {seed, 77}}; }
+
+struct judged {
+    struct mr_request request;
+    int32_t prompt[N_CTX];
+    struct mr_logit_bias bias[2];
+    struct outcome alone[ANSWERS_MAX];
+};
+
+/* The first two with a window and a full layer, then int8 activations, each on one and on more threads. */
+static struct mr_model *models[MODELS];
+static struct judged judged[2][N_REQUEST];
+
+static void make_request(struct judged *j, int number)
+{
+    struct dice d = dice_of((uint32_t)number);
+    struct mr_request *r = &j->request;
+    mr_request_defaults(r);
+    r->prompt = j->prompt;
+    const bool is_talkative = roll(&d, 2) == 0; /* a short prompt with a long answer: grows while others run */
+    r->n_prompt = is_talkative ? 1 + roll(&d, 30) : 1 + roll(&d, 110);
+    const int family = roll(&d, 4), shared = roll(&d, r->n_prompt + 1); /* so that prompts begin alike */
+    for (int i = 0; i < r->n_prompt; i++)
+        j->prompt[i] = i < shared ? 1 + (i * 37 + family * 11) % 255 : 1 + roll(&d, 255);
+    r->max_tokens = roll(&d, 8) == 0 ? roll(&d, 2) : is_talkative ? 30 + roll(&d, 60) : roll(&d, 30);
+    r->ignore_eos = roll(&d, 3) > 0;
+    r->n = roll(&d, 4) == 0 ? 2 + roll(&d, ANSWERS_MAX - 1) : 1;
+    r->sampling.seed = (uint64_t)roll(&d, 1000);
+    r->sampling.n_logprobs = 0;
+    r->sampling.temperature = roll(&d, 3) == 0 ? 0 : 1;
+    r->sampling.repeat_penalty = roll(&d, 2) == 0 ? 1 : 1.2f;
+    r->bias = j->bias;
+    r->n_bias = roll(&d, 3);
+    for (int i = 0; i < r->n_bias; i++)
+        j->bias[i] = (struct mr_logit_bias){.token = 10 + i * 100 + roll(&d, 90), .bias = (float)roll(&d, 8)};
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    static const char *const source[] = {TEST_SOURCE_DIR "/golden/data/tiny_gemma3.gguf",
+                                         TEST_SOURCE_DIR "/golden/data/tiny_llama3_q8_0.gguf"};
+    for (int i = 0; i < MODELS; i++)
+        models[i] = fixture_model_of(source[i / 2], 1 + i % 2 * (1 + i / 2));
+    for (int kind = 0; kind < 2; kind++) {
+        struct mr_engine *e = fixture_engine(models[kind * 2], 1, 512, N_CTX);
+        for (int i = 0; i < N_REQUEST; i++) {
+            struct judged *j = &judged[kind][i];
+            make_request(j, i);
+            const uint64_t id = submit(e, &j->request);
+            for (int k = 0; k < ANSWERS_MAX; k++)
+                j->alone[k] = (struct outcome){.id = id, .sample = k};
+            run_to_end(e, j->alone, j->request.n);
+        }
+        mr_engine_free(e);
+    }
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    for (int i = 0; i < MODELS; i++)
+        mr_model_close(models[i]);
+    return 0;
+}
+
+/* A clock that a die moves, so that each step has a budget of its own. */
+static int64_t random_clock(void *context)
+{
+    static int64_t now;
+    return now += 1 + roll(context, 20000);
+}
+
+struct mix {
+    struct dice dice, clock;
+    struct mr_engine *engine;
+    int n;
+    const struct judged *of[IN_MIX_MAX];
+    int arrival[IN_MIX_MAX], cancel[IN_MIX_MAX]; /* steps; cancel -1: never */
+    struct outcome outcome[IN_MIX_MAX * ANSWERS_MAX];
+};
+
+static void start_mix(struct mix *m, int number)
+{
+    struct mr_options o;
+    struct mr_error err = {{0}};
+    *m = (struct mix){.dice = dice_of((uint32_t)number + 1000000), .clock = dice_of((uint32_t)number + 2000000)};
+    struct dice *d = &m->dice;
+    const int model = roll(d, MODELS);
+    mr_options_defaults(&o);
+    o.max_running = 1 + roll(d, 8);
+    o.prompt_chunk = 1 + (roll(d, 2) == 0 ? roll(d, 8) : roll(d, 80));
+    o.n_ctx = N_CTX;
+    o.kv_tokens = roll(d, 3) == 0 ? 0 : N_CTX + roll(d, roll(d, 2) == 0 ? 20 : 200);
+    o.itl_target_ms = roll(d, 3) == 0 ? 0 : 1 + roll(d, 40);
+    o.priority_age_ms = roll(d, 2) * 100;
+    o.batching = roll(d, 4) == 0 ? roll(d, MR_N_BATCHINGS) : MR_BATCHING_CONTINUOUS;
+    o.clock_us = random_clock;
+    o.clock_context = &m->clock;
+    check(mr_engine_create(&m->engine, models[model], &o, &err), &err);
+    m->n = 1 + roll(d, IN_MIX_MAX);
+    for (int i = 0; i < m->n; i++) {
+        m->of[i] = &judged[model / 2][roll(d, N_REQUEST)];
+        m->arrival[i] = roll(d, 40);
+        m->cancel[i] = roll(d, 5) == 0 ? m->arrival[i] + roll(d, 60) : -1;
+        for (int k = 0; k < ANSWERS_MAX; k++)
+            m->outcome[i * ANSWERS_MAX + k].sample = k;
+    }
+}
+
+static bool run_step(struct mix *m, int step)
+{
+    bool more = false;
+    for (int i = 0; i < m->n; i++) {
+        struct mr_request r = m->of[i]->request;
+        r.priority = i % 3;
+        r.key = (uint64_t)i % 2;
+        if (m->arrival[i] == step) {
+            const uint64_t id = submit(m->engine, &r);
+            for (int k = 0; k < ANSWERS_MAX; k++)
+                m->outcome[i * ANSWERS_MAX + k].id = id;
+        }
+        if (m->cancel[i] == step)
+            mr_engine_cancel(m->engine, m->outcome[i * ANSWERS_MAX].id); /* may have ended */
+        more |= m->arrival[i] > step;
+    }
+    mr_engine_step(m->engine);
+    take_events(m->engine, m->outcome, m->n * ANSWERS_MAX);
+    return more || !mr_engine_is_idle(m->engine);
+}
+
+/* A cancelled answer is the beginning of the one alone. */
+static bool is_right(const struct outcome *got, const struct outcome *alone, bool may_be_cancelled)
+{
+    const size_t n = (size_t)got->n_token;
+    if (memcmp(got->token, alone->token, n * sizeof *got->token) != 0 ||
+        memcmp(got->logprob, alone->logprob, n * sizeof *got->logprob) != 0 || got->n_text > alone->n_text ||
+        memcmp(got->text, alone->text, got->n_text) != 0)
+        return false;
+    if (may_be_cancelled && got->finish == MR_FINISH_CANCELLED)
+        return true;
+    return got->finish == alone->finish && got->n_token == alone->n_token && got->n_text == alone->n_text;
+}
+
+static int64_t run_mix(int number)
+{
+    static struct mix m;
+    struct mr_engine_stats stats;
+    start_mix(&m, number);
+    for (int step = 0; run_step(&m, step); step++)
+        if (step > 20000)
+            fail_msg("mix %d does not end", number);
+    for (int i = 0; i < m.n; i++)
+        for (int k = 0; k < m.of[i]->request.n; k++)
+            if (!is_right(&m.outcome[i * ANSWERS_MAX + k], &m.of[i]->alone[k], m.cancel[i] >= 0))
+                fail_msg("mix %d: answer %d of request %d is not that of the plain run", number, k, i);
+    mr_engine_get_stats(m.engine, &stats);
+    assert_int_equal(stats.kv_bytes_in_use, 0);
+    assert_int_equal(stats.n_running, 0);
+    mr_engine_free(m.engine);
+    return stats.n_preempted;
+}
+
+static void each_answer_is_that_of_the_plain_run(void **state)
+{
+    (void)state;
+    const char *one = getenv("MILLRACE_MIX"), *many = getenv("MILLRACE_MIXES");
+    const int first = one != NULL ? atoi(one) : 0, n = one != NULL ? 1 : many != NULL ? atoi(many) : MIXES;
+    int64_t n_preempted = 0;
+    for (int i = first; i < first + n; i++)
+        n_preempted += run_mix(i);
+    print_message("%d mixes, %lld answers put aside\n", n, (long long)n_preempted);
+    assert_true(n < 50 || n_preempted > n / 10); /* the mixes are hard enough */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(each_answer_is_that_of_the_plain_run)};
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
