@@ -1,7 +1,5 @@
 /* gguf.c: opens a model, and looks up its keys and tensors. */
 #include <stdlib.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "base/memory.h"
 #include "format/gguf_internal.h"
@@ -118,17 +116,6 @@ uint64_t gguf_file_bytes(const struct gguf *g)
     for (int i = 0; i < g->n_part; i++)
         bytes += g->part[i].bytes;
     return bytes;
-}
-
-void gguf_drop_pages(const struct gguf *g, const struct gguf_tensor *t)
-{
-    const struct gguf_part *part = &g->part[t->split];
-    if (part->fd < 0)
-        return;
-    /* Pages shared with a neighbour go too: they come back from the file when it is read. */
-    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    const size_t start = (size_t)t->file_offset / page * page;
-    madvise((void *)(uintptr_t)(part->map + start), (size_t)t->file_offset + t->bytes - start, MADV_DONTNEED);
 }
 
 enum mr_status gguf_read(const struct gguf *g, const struct gguf_tensor *t, size_t offset, void *out, size_t n,

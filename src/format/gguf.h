@@ -2,7 +2,7 @@
  * Specification: docs/gguf.md of the ggml project. Everything in a file is hostile: each length, offset, product and
  * nesting is checked against the bytes left before use; after gguf_open succeeds every tensor's data lies in the map.
  * Metadata is a copy in memory; a file that is cut while it is mapped hurts only who touches tensor data through the map,
- * which gguf_read does not.
+ * which gguf_read does not; the loader maps packed files alone (docs/formats.md).
  * Split files (-00001-of-00003): open the first, the others are found beside it.
  * Threads: immutable after open. */
 #ifndef FORMAT_GGUF_H
@@ -66,9 +66,6 @@ uint32_t gguf_version(const struct gguf *g);
 bool gguf_is_packed(const struct gguf *g);      /* some tensors are packed for a product (gguf_declare_packed) */
 uint64_t gguf_file_bytes(const struct gguf *g); /* of all splits */
 int gguf_n_splits(const struct gguf *g);
-
-/* Tell the system that the pages of a tensor's data are not needed any more (after packing). */
-void gguf_drop_pages(const struct gguf *g, const struct gguf_tensor *t);
 
 /* Copy n bytes of a tensor's data, from byte `offset` of it, by reading the file: a file that was cut since it was
  * opened gives IO and never a signal. */

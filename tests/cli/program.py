@@ -64,11 +64,20 @@ class Terminal:
         os.write(self.fd, text.encode())
 
     def stop_while_it_loads(self, model):
-        """Stop the program once it has the model file open."""
-        deadline = time.monotonic() + PATIENCE_S
-        while not any(os.path.realpath(fd) == str(model.resolve()) for fd in Path(f"/proc/{self.pid}/fd").iterdir()):
-            assert time.monotonic() < deadline
+        """Stop the program once it has the model file open, unless it ends before that is seen."""
+        while str(model.resolve()) not in self._open_files():
+            if os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+                return
         os.kill(self.pid, signal.SIGSTOP)
+
+    def _open_files(self):
+        folder, names = f"/proc/{self.pid}/fd", []
+        try:
+            for fd in os.listdir(folder):
+                names.append(os.readlink(f"{folder}/{fd}"))
+        except OSError:  # closed in the meantime
+            pass
+        return names
 
     def go_on(self):
         os.kill(self.pid, signal.SIGCONT)

@@ -2,6 +2,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import time
@@ -314,6 +315,24 @@ def test_a_bar_shows_how_far_a_slow_load_is():
                 assert all(len(bar) == 40 for bar in re.findall(r"\[(#* *)\]", t.output))
                 done = [int(n) for n in re.findall(r"(\d+) %", t.output)]
                 assert done == sorted(done) and done[-1] <= 100
+                return
+    raise AssertionError("it never was still loading")
+
+
+# Case C45: a file that is cut while it is read.
+@needs_smollm2
+def test_a_file_that_shrinks_while_it_loads_is_an_error(tmp_path):
+    model = tmp_path / "m.gguf"
+    for _ in range(ATTEMPTS):
+        shutil.copy(SMOLLM2, model)
+        with Terminal("run", "-m", model, "--raw", "-p", "x", "-n", 0, "-q") as t:
+            t.stop_while_it_loads(model)
+            os.truncate(model, model.stat().st_size // 50)
+            t.go_on()
+            status = t.wait()
+            if status != 0:
+                assert status == 1 and re.fullmatch(r"millrace run: '[^\n]*m\.gguf'[^\n]*\r\n", t.output)
+                assert re.search("the file became shorter|but the file has|the file ends here", t.output)
                 return
     raise AssertionError("it never was still loading")
 

@@ -14,7 +14,7 @@ SMOLLM2 = ROOT / "models/SmolLM2-135M-Instruct.Q4_1.gguf"
 
 
 def run(*command, **kwargs):
-    return subprocess.run([str(c) for c in command], capture_output=True, text=True, timeout=60, **kwargs)
+    return subprocess.run([str(c) for c in command], capture_output=True, text=True, timeout=1800, **kwargs)
 
 
 def write_model(path, **kwargs):
