@@ -47,10 +47,34 @@ struct tile_rows {
 
 SIMD_INLINE const void *row_at(const struct tile_rows *rows, int r) { return rows->x + (size_t)r * rows->ld_x; }
 
+/* Activations 4 s .. 4 s + 3 of block b, in all lanes. */
+SIMD_INLINE __m256i load_x(const struct tile_rows *rows, int r, int b, int s)
+{
+    return simd_broadcast_32(q8_q(row_at(rows, r)) + b * Q8_BLOCK + 4 * s);
+}
+
+SIMD_INLINE void half_sums_signed(enum quant_type type, __m256i isum[TILE_ROWS], const uint8_t *planes,
+                                  const struct tile_rows *rows, int n_row, int b)
+{
+    for (int r = 0; r < n_row; r++)
+        isum[r] = _mm256_setzero_si256();
+#pragma GCC unroll 8
+    for (int s = 0; s < PANEL_STEPS; s++) {
+        const __m256i w = load_step(type, planes, s), magnitude = _mm256_abs_epi8(w);
+#pragma GCC unroll 4
+        for (int r = 0; r < n_row; r++)
+            isum[r] = add_signed(isum[r], w, magnitude, load_x(rows, r, b, s));
+    }
+}
+
 /* One half of block b times n_row rows, straight from the packed planes: the sums without offset. */
 SIMD_INLINE void half_sums(enum quant_type type, __m256i isum[TILE_ROWS], const uint8_t *planes,
                            const struct half_scales *scales, const struct tile_rows *rows, int n_row, int b)
 {
+    if (is_signed(type)) {
+        half_sums_signed(type, isum, planes, rows, n_row, b);
+        return;
+    }
 #pragma GCC unroll 4
     for (int g = 0; g < n_groups(type); g++) {
         __m256i sum[TILE_ROWS];
@@ -63,8 +87,8 @@ SIMD_INLINE void half_sums(enum quant_type type, __m256i isum[TILE_ROWS], const 
             const __m256i w = load_step(type, planes, s);
 #pragma GCC unroll 4
             for (int r = 0; r < n_row; r++) {
-                const __m256i x = simd_broadcast_32(q8_q(row_at(rows, r)) + b * Q8_BLOCK + 4 * (s % PANEL_STEPS));
-                sum[r] = simd_keep(_mm256_add_epi16(sum[r], _mm256_maddubs_epi16(w, x)));
+                const __m256i products = _mm256_maddubs_epi16(w, load_x(rows, r, b, s));
+                sum[r] = simd_keep(_mm256_add_epi16(sum[r], products));
             }
         }
         for (int r = 0; r < n_row; r++) {
@@ -161,9 +185,13 @@ SIMD_INLINE void expand(enum quant_type type, struct chunk *chunk, struct cursor
                 _mm256_storeu_ps(to->m + SIMD_FLOATS * h, simd_load_f16(at->head + PANEL_HALVES + 2 * SIMD_FLOATS * h));
             to->half[h] = load_scales(type, at->body + SIMD_FLOATS * h);
             const uint8_t *planes = at->body + panel_scale_bytes(f) + HALF_BYTES * h;
-#pragma GCC unroll 16
-            for (int s = 0; s < expanded_steps(type); s++)
-                simd_store(u + s * PANEL_STEP + HALF_BYTES * h, load_step(type, planes, s));
+#pragma GCC unroll 8
+            for (int s = 0; s < PANEL_STEPS; s++) {
+                const __m256i w = load_step(type, planes, s);
+                simd_store(u + s * PANEL_STEP + HALF_BYTES * h, w);
+                if (is_signed(type))
+                    simd_store(u + (PANEL_STEPS + s) * PANEL_STEP + HALF_BYTES * h, _mm256_abs_epi8(w));
+            }
         }
         cursor_next(type, at);
     }
@@ -182,10 +210,48 @@ SIMD_INLINE void tile_group(enum quant_type type, __m256i sum[TILE_ROWS][2], con
         const __m256i w0 = simd_load(u + s * PANEL_STEP), w1 = simd_load(u + s * PANEL_STEP + HALF_BYTES);
 #pragma GCC unroll 4
         for (int r = 0; r < n_row; r++) {
-            const __m256i x = simd_broadcast_32(q8_q(row_at(rows, r)) + b * Q8_BLOCK + 4 * (s % PANEL_STEPS));
+            const __m256i x = load_x(rows, r, b, s);
             sum[r][0] = simd_keep(_mm256_add_epi16(sum[r][0], _mm256_maddubs_epi16(w0, x)));
             sum[r][1] = simd_keep(_mm256_add_epi16(sum[r][1], _mm256_maddubs_epi16(w1, x)));
         }
+    }
+}
+
+/* The sums of one block of a signed type. */
+SIMD_INLINE void tile_signed(__m256i isum[TILE_ROWS][2], const uint8_t *u, const struct tile_rows *rows, int n_row, int b)
+{
+    for (int r = 0; r < n_row; r++)
+        isum[r][0] = isum[r][1] = _mm256_setzero_si256();
+#pragma GCC unroll 8
+    for (int s = 0; s < PANEL_STEPS; s++) {
+        const uint8_t *at = u + s * PANEL_STEP, *magnitude = at + PANEL_STEPS * PANEL_STEP;
+#pragma GCC unroll 4
+        for (int r = 0; r < n_row; r++) {
+            const __m256i x = load_x(rows, r, b, s);
+            isum[r][0] = add_signed(isum[r][0], simd_load(at), simd_load(magnitude), x);
+            isum[r][1] = add_signed(isum[r][1], simd_load(at + HALF_BYTES), simd_load(magnitude + HALF_BYTES), x);
+        }
+    }
+}
+
+/* The sums of one block, without offset. */
+SIMD_INLINE void tile_sums(enum quant_type type, __m256i isum[TILE_ROWS][2], const uint8_t *u, const struct chunk_scales *w,
+                           const struct tile_rows *rows, int n_row, int b)
+{
+    if (is_signed(type)) {
+        tile_signed(isum, u, rows, n_row, b);
+        return;
+    }
+#pragma GCC unroll 4
+    for (int g = 0; g < n_groups(type); g++) {
+        __m256i sum[TILE_ROWS][2];
+        tile_group(type, sum, u, rows, n_row, g * group_steps(type), b);
+#pragma GCC unroll 4
+        for (int r = 0; r < n_row; r++)
+            for (int h = 0; h < 2; h++) {
+                const __m256i part = scale_group(type, sum[r][h], g, &w->half[h]);
+                isum[r][h] = g == 0 ? part : _mm256_add_epi32(isum[r][h], part);
+            }
     }
 }
 
@@ -197,17 +263,7 @@ SIMD_INLINE void tile(enum quant_type type, float (*acc)[PANEL_NR], const struct
         const uint8_t *u = chunk->u + b * expanded_steps(type) * PANEL_STEP;
         const struct chunk_scales *w = &chunk->scales[b];
         __m256i isum[TILE_ROWS][2];
-#pragma GCC unroll 4
-        for (int g = 0; g < n_groups(type); g++) {
-            __m256i sum[TILE_ROWS][2];
-            tile_group(type, sum, u, &rows, n_row, g * group_steps(type), first + b);
-#pragma GCC unroll 4
-            for (int r = 0; r < n_row; r++)
-                for (int h = 0; h < 2; h++) {
-                    const __m256i part = scale_group(type, sum[r][h], g, &w->half[h]);
-                    isum[r][h] = g == 0 ? part : _mm256_add_epi32(isum[r][h], part);
-                }
-        }
+        tile_sums(type, isum, u, w, &rows, n_row, first + b);
 #pragma GCC unroll 4
         for (int r = 0; r < n_row; r++) {
             const struct row_scales row = load_row_scales(row_at(&rows, r), rows.n_in, first + b);

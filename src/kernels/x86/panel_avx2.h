@@ -8,7 +8,7 @@
 
 /* Products of unsigned weights and int8 activations are added in int16 lanes, pairs over several steps, before one
  * multiply-add to int32. A group is a run of steps whose sums fit: 2 x 127 x largest u x steps < 2^15. It also ends where
- * a scale of its own begins. Weights of 8 bits are split into two nibbles, hence two groups over the same steps. */
+ * a scale of its own begins. Weights of 8 bits leave no room: they are signed here, and each product is widened alone. */
 SIMD_INLINE int group_steps(enum quant_type type)
 {
     switch (type) {
@@ -25,22 +25,27 @@ SIMD_INLINE int group_steps(enum quant_type type)
     }
 }
 
-SIMD_INLINE bool is_split(enum quant_type type) { return type == QUANT_Q8_0 || type == QUANT_IQ4_NL; }
+SIMD_INLINE bool is_signed(enum quant_type type) { return type == QUANT_Q8_0 || type == QUANT_IQ4_NL; }
 
-/* Vectors of 64 bytes that a block of 16 outputs expands to. */
-SIMD_INLINE int expanded_steps(enum quant_type type) { return is_split(type) ? 2 * PANEL_STEPS : PANEL_STEPS; }
+/* Vectors of 64 bytes that a block of 16 outputs expands to; behind signed weights stand their magnitudes. */
+SIMD_INLINE int expanded_steps(enum quant_type type) { return is_signed(type) ? 2 * PANEL_STEPS : PANEL_STEPS; }
 
-SIMD_INLINE int n_groups(enum quant_type type) { return expanded_steps(type) / group_steps(type); }
+SIMD_INLINE int n_groups(enum quant_type type) { return PANEL_STEPS / group_steps(type); }
 
-/* u of step s of one half; planes: the block's first plane at that half. Steps of a split type: s < 8 the low nibbles of u,
- * s >= 8 the high ones. */
+/* isum + four products in each 32-bit lane, w in -128..127: vpmaddubsw wants one unsigned factor, so the sign moves from w to
+ * x. 2 x 128 x 127 fits into its 16 bits. */
+SIMD_INLINE __m256i add_signed(__m256i isum, __m256i w, __m256i magnitude, __m256i x)
+{
+    const __m256i pairs = _mm256_maddubs_epi16(magnitude, _mm256_sign_epi8(x, w));
+    return simd_keep(_mm256_add_epi32(isum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1))));
+}
+
+/* u of step s of one half, signed types: u - offset. planes: the block's first plane at that half. */
 SIMD_INLINE __m256i load_step(enum quant_type type, const uint8_t *planes, int s)
 {
     const struct panel_format f = panel_formats[type];
-    const int part = s / PANEL_STEPS;
-    s %= PANEL_STEPS;
     if (f.byte)
-        return simd_shift_mask(simd_load(planes + s * PANEL_STEP), 4 * part, 15);
+        return _mm256_xor_si256(simd_load(planes + s * PANEL_STEP), _mm256_set1_epi8((char)f.offset));
     __m256i u = _mm256_setzero_si256();
     int low = 0;
     if (f.nibble) {
@@ -50,8 +55,8 @@ SIMD_INLINE __m256i load_step(enum quant_type type, const uint8_t *planes, int s
     }
     if (type == QUANT_IQ4_NL) {
         const __m128i values = _mm_loadu_si128((const __m128i *)panel_iq4_nl);
-        const __m256i table = simd_shift_mask(_mm256_broadcastsi128_si256(values), 4 * part, 15);
-        return _mm256_shuffle_epi8(table, u);
+        const __m128i table = _mm_xor_si128(values, _mm_set1_epi8((char)f.offset));
+        return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(table), u);
     }
     if (f.two) {
         const __m256i bits = simd_shift_mask(simd_load(planes + s / 4 * PANEL_STEP), 2 * (s % 4) - low, 3 << low);
@@ -110,8 +115,6 @@ SIMD_INLINE struct half_scales load_scales(enum quant_type type, const uint8_t *
 /* The int16 sums of group g, scaled, to int32. */
 SIMD_INLINE __m256i scale_group(enum quant_type type, __m256i sum, int g, const struct half_scales *h)
 {
-    if (is_split(type))
-        return _mm256_madd_epi16(sum, _mm256_set1_epi16(g == 0 ? 1 : 16));
     return _mm256_madd_epi16(sum, h->scale[g * group_steps(type) / (PANEL_STEPS / 2)]);
 }
 
@@ -127,12 +130,13 @@ SIMD_INLINE struct row_scales load_row_scales(const void *row, int n_in, int b)
                                simd_broadcast_32(q8_s(row, n_in) + 2 * b)};
 }
 
-/* The float operations of one block: the same in every path, hence the same bits. isum holds no offset yet. */
+/* The float operations of one block: the same in every path, hence the same bits. isum holds no offset yet, but
+ * that of signed types. */
 SIMD_INLINE __m256 add_block(enum quant_type type, __m256 acc, __m256 d, __m256 m, __m256i isum, __m256i pair,
                              const struct row_scales *x)
 {
     const struct panel_format f = panel_formats[type];
-    if (f.offset != 0)
+    if (f.offset != 0 && !is_signed(type))
         isum = _mm256_add_epi32(isum, _mm256_madd_epi16(pair, x->s));
     acc = _mm256_fmadd_ps(_mm256_mul_ps(d, x->d), _mm256_cvtepi32_ps(isum), acc);
     if (!f.has_min)
