@@ -104,6 +104,7 @@ struct mr_options {
     int32_t prompt_chunk; /* prompt rows of one step; 1 to 65536; results do not depend on it */
     int32_t max_running;  /* sequences that are computed at a time; 1 to 64 */
     int32_t max_queue;    /* requests that may wait; 1 to 65536 */
+    int32_t fusion_off;   /* 1: ops run step by step, as a reference; the same results, slower */
 
     int32_t kv_tokens;     /* tokens of all sequences that the cache holds; 0: max_running sequences of n_ctx */
     int32_t itl_target_ms; /* while answers are generated a step takes prompt rows for so long at most; 0: prompt_chunk rows */

@@ -179,6 +179,7 @@ static enum mr_status run_model(struct run *r, struct mr_error *err)
         .n_threads = r->limits.n_threads,
         .cpu_features = r->features,
         .precision = (enum precision)r->o->model.precision,
+        .unfused = r->o->model.fusion != 0,
         .max_row = o->chunk > batch ? o->chunk : batch,
         .max_logits = batch,
         .n_seq = bench_max_sequences(o),

@@ -40,6 +40,7 @@ enum mr_status inspect_needs_find(struct inspect_needs *needs, const struct gguf
     MR_TRY(cpu_features(&features, getenv("MILLRACE_CPU"), err));
     MR_TRY(pool_create(&needs->pool, 1, err));
     MR_TRY(cpu_device_create(&needs->device, needs->pool, features, err));
+    cpu_device_set_fusion(needs->device, a->fusion == 0);
     needs->isa = cpu_device_isa(needs->device);
     needs->kernel = mem_array((size_t)gguf_n_tensors(g), sizeof *needs->kernel);
     if (needs->kernel == NULL)

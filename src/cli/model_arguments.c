@@ -8,6 +8,8 @@
 /* In the order of enum precision. */
 static const char *const precisions[] = {"auto", "fp32", "bf16", "fp16", "int8", "int4", NULL};
 
+static const char *const on_off[] = {"on", "off", NULL};
+
 const struct argument model_argument[] = {{.name = "model",
                                            .letter = 'm',
                                            .value = "FILE",
@@ -46,6 +48,12 @@ const struct argument compute_argument[] = {
      .offset = offsetof(struct model_arguments, prompt_chunk),
      .low = 1,
      .high = 65536},
+    {.name = "fusion",
+     .value = "on|off",
+     .help = "off: run every op step by step, as a reference; results do not depend on it (default: on)",
+     .parse = argument_choice,
+     .offset = offsetof(struct model_arguments, fusion),
+     .choice = on_off},
     {0}};
 
 const struct argument template_argument[] = {

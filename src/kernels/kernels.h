@@ -83,11 +83,13 @@ struct kernels {
     /* out[i] = f(that), f as in GLU_GELU: one pass over a row in front of a product. */
     void (*layer_norm_gelu)(float *out, const float *x, const float *w, const float *b, float eps, int n);
     /* x[i] = f(x[i]) */
-    void (*gelu)(float *x, int n);
+    void (*activate[N_GLU_KINDS])(float *x, int n);
     /* x[i] = f(x[i] + b[i]): what stands behind a product. */
     void (*add_gelu)(float *x, const float *b, int n);
     /* x[i] += y[i] */
     void (*add)(float *x, const float *y, int n);
+    /* x[i] *= y[i] */
+    void (*multiply)(float *x, const float *y, int n);
     /* x[i] += y[i] * s */
     void (*add_scaled)(float *x, const float *y, float s, int n);
     /* x[i] *= s */

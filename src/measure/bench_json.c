@@ -79,11 +79,12 @@ static json_t *model_json(const struct bench_summary *s)
     if (s->model == NULL)
         return json_null();
     const struct model_info *info = model_info(s->model->model);
-    return json_pack("{s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:i, s:i, s:f, s:I, s:I}", "file", s->model->path, "family",
+    return json_pack("{s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:s, s:i, s:i, s:f, s:I, s:I}", "file", s->model->path, "family",
                      info->family, "precision", info->precision, "kv_type", info->kv_type, "n_parameters",
                      (json_int_t)info->n_parameter, "n_parameters_used", (json_int_t)info->n_parameter_used, "weight_bytes",
-                     (json_int_t)info->weight_bytes, "n_layer", info->n_layer, "n_ctx_train", info->n_ctx_train, "load_s",
-                     s->model->load_s, "memory_bytes", (json_int_t)s->resident_bytes, "memory_peak_bytes",
+                     (json_int_t)info->weight_bytes, "activation_bytes", (json_int_t)info->activation_bytes, "fusion",
+                     s->model->device->unfused ? "off" : "on", "n_layer", info->n_layer, "n_ctx_train", info->n_ctx_train,
+                     "load_s", s->model->load_s, "memory_bytes", (json_int_t)s->resident_bytes, "memory_peak_bytes",
                      (json_int_t)s->peak_bytes);
 }
 

@@ -21,6 +21,7 @@ struct bench_model_options {
     int n_threads;
     unsigned cpu_features;
     enum precision precision;
+    bool unfused;
     int max_row;             /* rows of a step */
     int max_logits;          /* rows of it that ask for logits */
     int n_seq;               /* sequences at a time */

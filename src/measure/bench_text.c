@@ -53,6 +53,8 @@ static void model_text(const struct bench_summary *s, struct string_buffer *out)
         string_buffer_printf(out, " (%.1f M of them used by a token: %d of %d experts)", (double)info->n_parameter_used * 1e-6,
                              info->n_expert_used, info->n_expert);
     string_buffer_printf(out, ", weights %.1f MB, keys and values %s\n", (double)info->weight_bytes * 1e-6, info->kv_type);
+    string_buffer_printf(out, "         activations %.1f MB for %d rows%s\n", (double)info->activation_bytes * 1e-6,
+                         info->max_row, s->model->device->unfused ? ", ops unfused" : "");
     string_buffer_printf(out, "         loaded in %.2f s; memory %.0f MB, at most %.0f MB\n", s->model->load_s,
                          (double)s->resident_bytes * 1e-6, (double)s->peak_bytes * 1e-6);
 }

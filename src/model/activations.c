@@ -28,18 +28,18 @@ static struct tensor carve_f32(struct cutter *c, int n_row, int n_col)
     return carve(c, n_row, n_col, (size_t)n_col * sizeof(float));
 }
 
-/* Without the second terms of fine rows. */
-static struct activation_view carve_plain(struct cutter *c, int n_row, int n_col, bool has_q8)
+/* Its floats take the place of `over`, where that is given. Without the second terms of fine rows. */
+static struct activation_view carve_plain(struct cutter *c, int n_row, int n_col, bool has_q8, const struct tensor *over)
 {
-    struct activation_view v = {.f32 = carve_f32(c, n_row, n_col)};
+    struct activation_view v = {.f32 = over != NULL ? *over : carve_f32(c, n_row, n_col)};
     if (has_q8)
         v.q8 = carve(c, n_row, n_col, q8_row_bytes(n_col));
     return v;
 }
 
-static struct activation_view carve_activation(struct cutter *c, int n_row, int n_col, bool has_q8)
+static struct activation_view carve_activation(struct cutter *c, int n_row, int n_col, bool has_q8, const struct tensor *over)
 {
-    struct activation_view v = carve_plain(c, n_row, n_col, has_q8);
+    struct activation_view v = carve_plain(c, n_row, n_col, has_q8, over);
     if (has_q8)
         v.q8_rest = carve(c, n_row, n_col, q8_row_bytes(n_col));
     return v;
@@ -56,8 +56,8 @@ static struct tensor columns(const struct tensor *t, int first, int n_col)
 
 static void plan_feed_forward(struct pass *p, struct cutter *c, const struct hparams *h, bool has_q8, int n_row)
 {
-    p->gated = carve_activation(c, n_row, h->n_ff, has_q8);
-    p->gate = p->gated.f32;
+    p->gate = carve_f32(c, n_row, h->n_ff);
+    p->gated = carve_activation(c, n_row, h->n_ff, has_q8, p->device->unfused ? NULL : &p->gate);
     if (p->w->layer[0].gate.n_out > 0)
         p->up = carve_f32(c, n_row, h->n_ff);
 }
@@ -65,10 +65,10 @@ static void plan_feed_forward(struct pass *p, struct cutter *c, const struct hpa
 static void plan_experts(struct pass *p, struct cutter *c, const struct hparams *h, bool has_q8, int n_row)
 {
     const int n_slot = n_row * h->n_expert_used;
-    p->gated = carve_plain(c, n_slot, h->n_ff, has_q8);
-    p->gate = p->gated.f32;
+    p->gate = carve_f32(c, n_slot, h->n_ff);
+    p->gated = carve_plain(c, n_slot, h->n_ff, has_q8, p->device->unfused ? NULL : &p->gate);
     p->up = carve_f32(c, n_slot, h->n_ff);
-    p->slot_in = carve_plain(c, n_slot, h->n_embd, has_q8);
+    p->slot_in = carve_plain(c, n_slot, h->n_embd, has_q8, NULL);
     p->slot_out = carve_f32(c, n_slot, h->n_embd);
     p->score = carve_f32(c, n_row, h->n_expert);
     p->routing = (struct routing){.n_expert = h->n_expert, .n_used = h->n_expert_used, .normalize = h->expert_weights_sum_to_1};
@@ -83,18 +83,18 @@ static void plan(struct pass *p, struct cutter *c, const struct hparams *h, bool
     const int n_q = h->n_head * h->head_dim, n_kv = h->n_head_kv * h->head_dim;
     p->x = carve_f32(c, n_row, h->n_embd);
     p->delta = carve_f32(c, n_row, h->n_embd);
-    p->normed = carve_activation(c, n_row, h->n_embd, has_q8);
+    p->normed = carve_activation(c, n_row, h->n_embd, has_q8, p->device->unfused ? NULL : &p->delta);
     p->qkv = carve_f32(c, n_row, n_q + 2 * n_kv);
     p->q = columns(&p->qkv, 0, n_q);
     p->k = columns(&p->qkv, n_q, n_kv);
     p->v = columns(&p->qkv, n_q + n_kv, n_kv);
-    p->attended = carve_activation(c, n_row, n_q, has_q8);
+    p->attended = carve_activation(c, n_row, n_q, has_q8, NULL);
     (h->n_expert > 0 ? plan_experts : plan_feed_forward)(p, c, h, has_q8, n_row);
     for (int i = 0; i < h->n_rope; i++)
         p->angles[i] = carve_f32(c, n_row, h->rope[i].n_rot);
     p->picked_x = carve_f32(c, n_logits, h->n_embd);
     p->picked_delta = carve_f32(c, n_logits, h->n_embd);
-    p->picked = carve_activation(c, n_logits, h->n_embd, has_q8);
+    p->picked = carve_activation(c, n_logits, h->n_embd, has_q8, p->device->unfused ? NULL : &p->picked_delta);
     p->logits = carve_f32(c, n_logits, h->n_vocab);
 }
 

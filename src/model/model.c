@@ -58,6 +58,7 @@ static void fill_info(struct model *m)
         .n_expert_used = h->n_expert_used,
         .n_parameter = m->w.n_parameter,
         .n_parameter_used = m->w.n_parameter_used,
+        .activation_bytes = m->act.bytes,
         .weight_bytes = m->w.bytes,
         .max_row = m->options.max_row,
         .max_logits = m->options.max_logits,

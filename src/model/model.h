@@ -77,7 +77,8 @@ struct model_info {
     int n_expert_used;
     int64_t n_parameter;
     int64_t n_parameter_used; /* by one token: of a mixture, only its experts */
-    size_t weight_bytes;      /* packed, on all devices */
+    size_t activation_bytes;
+    size_t weight_bytes; /* packed, on all devices */
     int max_row;
     int max_logits;
 };

@@ -31,7 +31,8 @@ struct pass {
     struct tensor delta;
     bool has_delta;
     struct tensor delta_weight;    /* absent, or the norm of delta that its addition waits for */
-    struct activation_view normed; /* [n_row][n_embd] */
+    struct activation_view normed; /* [n_row][n_embd]; its floats are delta's memory where ops are fused: read before the next
+                                      delta is written */
     struct tensor qkv;
     struct tensor q, k, v;           /* parts of it */
     struct activation_view attended; /* [n_row][n_head * head_dim] */

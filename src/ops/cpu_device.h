@@ -9,6 +9,9 @@
 enum mr_status cpu_device_create(struct device **out, struct thread_pool *pool, unsigned cpu_features, struct mr_error *err);
 void cpu_device_free(struct device *device); /* takes NULL; all its buffers have been freed */
 
+/* false: every op runs step by step, each over all rows, as a reference for what fusion brings. Before any model is opened. */
+void cpu_device_set_fusion(struct device *device, bool on);
+
 /* The instruction set of its kernels: "scalar", "avx2", ... */
 const char *cpu_device_isa(const struct device *device);
 

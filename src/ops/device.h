@@ -3,6 +3,7 @@
 #ifndef OPS_DEVICE_H
 #define OPS_DEVICE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -13,6 +14,7 @@ struct ops;
 struct device { /* embedded first in what a back end keeps */
     const struct ops *ops;
     const char *name; /* "cpu" */
+    bool unfused;     /* its ops run step by step, and what lies between two steps has memory of its own; the same bits */
 };
 
 struct buffer { /* embedded first in what a back end keeps; made and freed through the device's ops */

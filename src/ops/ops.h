@@ -2,6 +2,7 @@
  * All tensors of a call are on the device of its first argument. Arrays passed as plain pointers (tokens, positions, block
  * tables) are host memory, read before the call returns. Tensors are float32 unless said otherwise; no argument may overlap
  * another unless said so. Ops cannot fail: what they need was allocated with the device or by the caller.
+ * An op is what may be one step on a device; a device may also run it as several (device.h, unfused).
  * A row's results depend on that row alone (docs/architecture.md, "The numeric rule"). */
 #ifndef OPS_OPS_H
 #define OPS_OPS_H

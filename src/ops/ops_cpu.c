@@ -149,7 +149,8 @@ enum mr_status cpu_device_create(struct device **out, struct thread_pool *pool, 
     struct cpu_device *d = calloc(1, sizeof *d);
     if (d == NULL)
         return mr_fail(err, MR_NO_MEMORY, "no memory for the cpu device");
-    d->device = (struct device){.ops = &cpu_ops, .name = "cpu"};
+    d->device = (struct device){.ops = &d->ops, .name = "cpu"};
+    d->ops = cpu_ops;
     d->pool = pool;
     d->n_thread = pool_n_thread(pool);
     kernels_select(&d->kernels, cpu_features);
@@ -162,6 +163,14 @@ enum mr_status cpu_device_create(struct device **out, struct thread_pool *pool, 
     }
     *out = &d->device;
     return MR_OK;
+}
+
+void cpu_device_set_fusion(struct device *device, bool on)
+{
+    device->unfused = !on;
+    cpu_of(device)->ops = cpu_ops;
+    if (!on)
+        cpu_ops_unfuse(&cpu_of(device)->ops);
 }
 
 void cpu_device_free(struct device *device)

@@ -34,6 +34,7 @@ enum {
 
 struct cpu_device {
     struct device device;
+    struct ops ops; /* the device's */
     struct thread_pool *pool;
     struct kernels kernels;
     int n_thread;
@@ -61,6 +62,14 @@ static inline float *cpu_row(const struct tensor *t, int row)
 /* Call f(context, first, end) over pieces of 0..n_row, as many as n_row rows of row_work values are worth. */
 typedef void cpu_rows_fn(struct cpu_device *d, const void *context, int first, int end);
 void cpu_for_rows(struct cpu_device *d, cpu_rows_fn *f, const void *context, int n_row, int row_work);
+
+/* Overwrite the fused ops. */
+void cpu_ops_unfuse(struct ops *ops);
+
+/* The steps of rope_store; context: struct attention_args. */
+void cpu_norm_head_rows(struct cpu_device *d, const void *context, int first, int end);
+void cpu_turn_rows(struct cpu_device *d, const void *context, int first, int end);
+void cpu_store_rows(struct cpu_device *d, const void *context, int first, int end);
 
 /* The int8 form of a view's rows first <= r < end, where somebody reads it. */
 void cpu_quantize_rows(struct cpu_device *d, const struct activation_view *x, int first, int end);

@@ -9,17 +9,38 @@ enum {
     SEGMENT_BLOCKS = ATTENTION_SEGMENT / ATTENTION_BLOCK
 };
 
-static void turn_heads(struct cpu_device *d, const struct attention_args *a, const struct tensor *x, const struct tensor *norm,
-                       int n_head, int row)
+static void norm_heads(struct cpu_device *d, const struct attention_args *a, const struct tensor *x, const struct tensor *norm,
+                       int row)
 {
     float *head = cpu_row(x, row);
-    for (int i = 0; norm->buffer != NULL && i < n_head * a->head_dim; i += norm->n_col)
+    for (int i = 0; norm->buffer != NULL && i < x->n_col; i += norm->n_col)
         d->kernels.rms_norm(head + i, head + i, cpu_row(norm, 0), a->norm_eps, norm->n_col);
-    if (a->n_rot == 0)
-        return;
+}
+
+static void turn_heads(struct cpu_device *d, const struct attention_args *a, const struct tensor *x, int row)
+{
     const float *cosine = cpu_row(&a->angles, row), *sine = cosine + a->n_rot / 2;
-    for (int h = 0; h < n_head; h++, head += a->head_dim)
-        d->kernels.rope[a->style](head, cosine, sine, a->n_rot);
+    float *head = cpu_row(x, row);
+    for (int i = 0; i < x->n_col; i += a->head_dim)
+        d->kernels.rope[a->style](head + i, cosine, sine, a->n_rot);
+}
+
+void cpu_norm_head_rows(struct cpu_device *d, const void *context, int first, int end)
+{
+    const struct attention_args *a = context;
+    for (int r = first; r < end; r++) {
+        norm_heads(d, a, &a->q, &a->q_norm, r);
+        norm_heads(d, a, &a->k, &a->k_norm, r);
+    }
+}
+
+void cpu_turn_rows(struct cpu_device *d, const void *context, int first, int end)
+{
+    const struct attention_args *a = context;
+    for (int r = first; a->n_rot > 0 && r < end; r++) {
+        turn_heads(d, a, &a->q, r);
+        turn_heads(d, a, &a->k, r);
+    }
 }
 
 static void store_row(struct cpu_device *d, const struct attention_args *a, int row)
@@ -32,13 +53,18 @@ static void store_row(struct cpu_device *d, const struct attention_args *a, int 
         d->kernels.kv_write[a->kv.type](block + (size_t)h * head_bytes, position % ATTENTION_BLOCK, k, v, a->head_dim);
 }
 
+void cpu_store_rows(struct cpu_device *d, const void *context, int first, int end)
+{
+    for (int r = first; r < end; r++)
+        store_row(d, context, r);
+}
+
 static void rope_store_rows(struct cpu_device *d, const void *context, int first, int end)
 {
-    const struct attention_args *a = context;
     for (int r = first; r < end; r++) {
-        turn_heads(d, a, &a->q, &a->q_norm, a->n_head, r);
-        turn_heads(d, a, &a->k, &a->k_norm, a->n_head_kv, r);
-        store_row(d, a, r);
+        cpu_norm_head_rows(d, context, r, r + 1);
+        cpu_turn_rows(d, context, r, r + 1);
+        cpu_store_rows(d, context, r, r + 1);
     }
 }
 

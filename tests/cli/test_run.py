@@ -46,6 +46,12 @@ def test_the_capital_of_france_is_paris(question, precision):
 
 
 @needs_smollm2
+def test_fusion_changes_no_token():
+    args = ["-p", "Name three colours.", "--temp", 0, "-n", 12]
+    assert ask(*args, "--fusion", "off")["tokens"] == ask(*args)["tokens"]
+
+
+@needs_smollm2
 def test_the_streamed_text_is_that_of_json():
     args = ["-p", "Name three colours.", "--temp", 0, "-n", 24]
     a = ask(*args)

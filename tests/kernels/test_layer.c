@@ -63,6 +63,9 @@ static void check_glu(struct check *c, const struct kernels *k, int n)
             near(c, kind == GLU_SILU ? "silu" : "gelu", n, i, f * (double)up[i], out[i], fabs(x * (double)up[i]), 6);
         }
         check_guards(c, out, (size_t)n * sizeof *out, "glu");
+        k->activate[kind](gate, n);
+        k->multiply(gate, up, n);
+        check_that(c, memcmp(gate, out, (size_t)n * sizeof *out) == 0, "glu n=%d: not the bits of both in turn", n);
     }
     check_free(out);
 }
@@ -92,7 +95,7 @@ static void check_layer_norm(struct check *c, const struct kernels *reference, c
     check_guards(c, out, (size_t)n * sizeof *out, "layer_norm");
     reference->layer_norm(want, x, w, b, 1e-5f, n);
     check_that(c, memcmp(want, out, (size_t)n * sizeof *out) == 0, "layer_norm n=%d: not the reference's bits", n);
-    reference->gelu(want, n);
+    reference->activate[GLU_GELU](want, n);
     k->layer_norm_gelu(out, x, w, b, 1e-5f, n);
     check_that(c, memcmp(want, out, (size_t)n * sizeof *out) == 0, "layer_norm_gelu n=%d: not those of both in turn", n);
     check_guards(c, out, (size_t)n * sizeof *out, "layer_norm_gelu");
@@ -110,12 +113,12 @@ static void check_gelu(struct check *c, const struct kernels *reference, const s
     if (n > 8)
         x[0] = 0, x[1] = -0.0f, x[2] = 200, x[3] = -200, x[4] = 1e-30f, x[5] = -87, x[6] = 1e30f;
     memcpy(out, x, (size_t)n * sizeof *out);
-    k->gelu(out, n);
+    k->activate[GLU_GELU](out, n);
     for (int i = 0; i < n; i++)
         near(c, "gelu", n, i, gelu((double)x[i]), out[i], (double)FLT_MIN + fabs((double)x[i]), 8);
     memcpy(want, x, (size_t)n * sizeof *want);
     reference->add(want, b, n);
-    reference->gelu(want, n);
+    reference->activate[GLU_GELU](want, n);
     memcpy(out, x, (size_t)n * sizeof *out);
     k->add_gelu(out, b, n);
     check_that(c, memcmp(want, out, (size_t)n * sizeof *out) == 0, "add_gelu n=%d: not those of both in turn", n);

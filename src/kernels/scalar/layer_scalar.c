@@ -39,6 +39,12 @@ static void add_scalar(float *x, const float *y, int n)
         x[i] += y[i];
 }
 
+static void multiply_scalar(float *x, const float *y, int n)
+{
+    for (int i = 0; i < n; i++)
+        x[i] *= y[i];
+}
+
 static void add_scaled_scalar(float *x, const float *y, float s, int n)
 {
     for (int i = 0; i < n; i++)
@@ -67,6 +73,12 @@ static void glu_gelu_scalar(float *out, const float *gate, const float *up, int 
 {
     for (int i = 0; i < n; i++)
         out[i] = gelu_value(gate[i]) * up[i];
+}
+
+static void silu_scalar(float *x, int n)
+{
+    for (int i = 0; i < n; i++)
+        x[i] = x[i] * sigmoid_value(x[i]);
 }
 
 static void gelu_scalar(float *x, int n)
@@ -133,7 +145,9 @@ void layer_init_scalar(struct kernels *k)
     k->rms_norm = rms_norm_scalar;
     k->layer_norm = layer_norm_scalar;
     k->layer_norm_gelu = layer_norm_gelu_scalar;
-    k->gelu = gelu_scalar;
+    k->activate[GLU_SILU] = silu_scalar;
+    k->activate[GLU_GELU] = gelu_scalar;
+    k->multiply = multiply_scalar;
     k->add_gelu = add_gelu_scalar;
     k->add = add_scalar;
     k->add_scaled = add_scaled_scalar;

@@ -65,14 +65,22 @@ SIMD_INLINE void glu(activate_fn *f, float *out, const float *gate, const float 
     memcpy(out + i, rest[0], bytes);
 }
 
-static void gelu_avx2(float *x, int n)
+SIMD_INLINE void activate(activate_fn *f, float *x, int n)
 {
     int i = 0;
     for (; i + SIMD_FLOATS <= n; i += SIMD_FLOATS)
-        _mm256_storeu_ps(x + i, gelu(_mm256_loadu_ps(x + i)));
-    for (; i < n; i++)
-        x[i] = gelu_value(x[i]);
+        _mm256_storeu_ps(x + i, f(_mm256_loadu_ps(x + i)));
+    if (i == n)
+        return;
+    float rest[SIMD_FLOATS] = {0};
+    const size_t bytes = (size_t)(n - i) * sizeof(float);
+    memcpy(rest, x + i, bytes);
+    _mm256_storeu_ps(rest, f(_mm256_loadu_ps(rest)));
+    memcpy(x + i, rest, bytes);
 }
+
+static void silu_avx2(float *x, int n) { activate(silu, x, n); }
+static void gelu_avx2(float *x, int n) { activate(gelu, x, n); }
 
 static void add_gelu_avx2(float *x, const float *b, int n)
 {
@@ -237,6 +245,12 @@ static void add_avx2(float *x, const float *y, int n)
         x[i] += y[i];
 }
 
+static void multiply_avx2(float *x, const float *y, int n)
+{
+    for (int i = 0; i < n; i++)
+        x[i] *= y[i];
+}
+
 static void add_scaled_avx2(float *x, const float *y, float s, int n)
 {
     for (int i = 0; i < n; i++)
@@ -248,7 +262,9 @@ void layer_init_avx2(struct kernels *k)
     k->rms_norm = rms_norm_avx2;
     k->layer_norm = layer_norm_avx2;
     k->layer_norm_gelu = layer_norm_gelu_avx2;
-    k->gelu = gelu_avx2;
+    k->activate[GLU_SILU] = silu_avx2;
+    k->activate[GLU_GELU] = gelu_avx2;
+    k->multiply = multiply_avx2;
     k->add_gelu = add_gelu_avx2;
     k->add = add_avx2;
     k->add_scaled = add_scaled_avx2;

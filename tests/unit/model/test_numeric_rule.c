@@ -146,6 +146,32 @@ static void rejected_rows_leave_no_trace(void **state)
     }
 }
 
+static void fused_and_unfused_ops(void **state)
+{
+    (void)state;
+    for (int i = 0; i < N_SUBJECTS; i++) {
+        if (!fixture_has(subjects[i].path))
+            continue;
+        struct fixture fused, unfused;
+        struct model_options options;
+        fixture_open(&fused, subjects[i].path, subjects[i].precision, 2);
+        fixture_make_device(&unfused, 2);
+        cpu_device_set_fusion(unfused.device, false);
+        model_options_defaults(&options);
+        options.device = unfused.device;
+        options.precision = subjects[i].precision;
+        fixture_make_model(&unfused, subjects[i].path, &options);
+        assert_true(model_info(unfused.model)->activation_bytes > model_info(fused.model)->activation_bytes);
+        float *want = fixture_logits(&fused, 0, subjects[i].n_token, 512);
+        float *got = fixture_logits(&unfused, 0, subjects[i].n_token, 100);
+        fixture_same_bits(&fused, want, got);
+        free(want);
+        free(got);
+        fixture_close(&fused);
+        fixture_close(&unfused);
+    }
+}
+
 static void callers_rounding_mode_does_not_matter(void **state)
 {
     (void)state;
@@ -164,9 +190,13 @@ static void callers_rounding_mode_does_not_matter(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(chunks_of_any_size),           cmocka_unit_test(any_number_of_threads),
-        cmocka_unit_test(sequences_in_one_batch),       cmocka_unit_test(prefix_from_the_cache),
-        cmocka_unit_test(rejected_rows_leave_no_trace), cmocka_unit_test(callers_rounding_mode_does_not_matter),
+        cmocka_unit_test(chunks_of_any_size),
+        cmocka_unit_test(any_number_of_threads),
+        cmocka_unit_test(sequences_in_one_batch),
+        cmocka_unit_test(prefix_from_the_cache),
+        cmocka_unit_test(fused_and_unfused_ops),
+        cmocka_unit_test(rejected_rows_leave_no_trace),
+        cmocka_unit_test(callers_rounding_mode_does_not_matter),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
