@@ -13,7 +13,8 @@
 #include "measure/perplexity.h"
 
 enum {
-    WINDOW_DEFAULT = 2048 /* or the model's own context where that is shorter */
+    WINDOW_DEFAULT = 2048, /* or the model's own context where that is shorter */
+    WINDOW_MIN = 3
 };
 
 struct perplexity_arguments {
@@ -96,6 +97,20 @@ static enum mr_status run(struct perplexity *out, const struct perplexity_argume
     return status;
 }
 
+/* Options that do not fit each other. The window of a model with a context below the default is checked once it is known. */
+static int check_arguments(const struct perplexity_arguments *a, const struct model_arguments *m, const char *command)
+{
+    const int window = m->ctx_size > 0 ? m->ctx_size : WINDOW_DEFAULT;
+    if (a->file == NULL)
+        return arguments_fail(command, "-f, --file: a text is required");
+    if (window < WINDOW_MIN)
+        return arguments_fail(command, "--ctx-size: a window of %d tokens is too short, it must have %d", window, WINDOW_MIN);
+    if (a->stride > window - 2)
+        return arguments_fail(command, "--stride: %d is not from 1 to %d, two tokens less than the window", a->stride,
+                              window - 2);
+    return model_arguments_check(m, command);
+}
+
 int command_perplexity(int argc, char **argv)
 {
     struct perplexity_arguments a = {0};
@@ -111,11 +126,9 @@ int command_perplexity(int argc, char **argv)
     int status = arguments_parse(argc, argv, &line);
     if (status != ARGUMENTS_GO_ON)
         return status;
-    status = model_arguments_check(&m, argv[0]);
+    status = check_arguments(&a, &m, argv[0]);
     if (status != ARGUMENTS_GO_ON)
         return status;
-    if (a.file == NULL)
-        return arguments_fail(argv[0], "-f, --file: a text is required");
     struct mr_error err = {{0}};
     struct perplexity result;
     const enum mr_status failed = run(&result, &a, &m, &err);

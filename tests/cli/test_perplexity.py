@@ -65,6 +65,8 @@ def test_what_cannot_be_measured_is_an_error_of_one_line(tmp_path):
     empty = tmp_path / "empty.txt"
     empty.write_text("")
     for args, status, word in ((["-f", empty], 1, "0 tokens"), (["-f", tmp_path / "none"], 1, "No such file"),
-                               ([], 2, "--file"), (["-f", empty, "--stride", 0], 2, "--stride")):
+                               ([], 2, "--file"), (["-f", empty, "--stride", 0], 2, "--stride"),
+                               (["-f", empty, "--stride", 2047], 2, "--stride: 2047 is not from 1 to 2046"),
+                               (["-f", empty, "-c", 64, "--stride", 63], 2, "--stride"), (["-f", empty, "-c", 2], 2, "--ctx-size")):
         r = run("perplexity", "-m", SMOLLM2, *args)
         assert r.returncode == status and r.stderr.count("\n") == 1 and word in r.stderr

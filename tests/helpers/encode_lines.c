@@ -1,9 +1,11 @@
-/* encode_lines.c: a tokenizer over a pipe, for the Python tests: encode_lines MODEL [bos] [control]
+/* encode_lines.c: a tokenizer over a pipe, for the Python tests: encode_lines MODEL [bos] [control] [time]
  * In: for each text, its number of bytes (uint32, this machine's order) and the bytes. Out: for each text, the number of
- * ids (uint32) and the ids (int32). bos: with the tokens that the file adds; control: control tokens match. */
+ * ids (uint32) and the ids (int32); time: the processor time instead, in seconds (double). bos: with the tokens that the file
+ * adds; control: control tokens match. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "text/tokenizer.h"
 
@@ -15,18 +17,36 @@ static bool has_word(int argc, char **argv, const char *word)
     return false;
 }
 
-static bool encode_one(const struct tokenizer *t, const char *s, uint32_t n, unsigned flags, bool control)
+struct way {
+    unsigned flags;
+    bool control, timed;
+};
+
+static double processor_seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static bool write_ids(const struct token_list *list)
+{
+    const uint32_t count = (uint32_t)list->n;
+    return fwrite(&count, sizeof count, 1, stdout) == 1 && fwrite(list->id, sizeof *list->id, list->n, stdout) == list->n;
+}
+
+static bool encode_one(const struct tokenizer *t, const char *s, uint32_t n, const struct way *way)
 {
     struct token_list list = {0};
     struct mr_error err;
-    const struct text_run run = {s, n, control};
-    if (tokenizer_encode(t, &run, 1, flags, &list, &err) != MR_OK) {
+    const struct text_run run = {s, n, way->control};
+    const double begin = processor_seconds();
+    if (tokenizer_encode(t, &run, 1, way->flags, &list, &err) != MR_OK) {
         fprintf(stderr, "%s\n", err.message);
         return false;
     }
-    const uint32_t count = (uint32_t)list.n;
-    const bool written =
-        fwrite(&count, sizeof count, 1, stdout) == 1 && fwrite(list.id, sizeof *list.id, list.n, stdout) == list.n;
+    const double seconds = processor_seconds() - begin;
+    const bool written = way->timed ? fwrite(&seconds, sizeof seconds, 1, stdout) == 1 : write_ids(&list);
     token_list_release(&list);
     return written;
 }
@@ -43,13 +63,13 @@ int main(int argc, char **argv)
         return 1;
     }
     gguf_close(g);
-    const unsigned flags = has_word(argc, argv, "bos") ? ENCODE_ADD_BOS : 0;
-    const bool control = has_word(argc, argv, "control");
+    const struct way way = {has_word(argc, argv, "bos") ? ENCODE_ADD_BOS : 0, has_word(argc, argv, "control"),
+                            has_word(argc, argv, "time")};
     uint32_t n;
     bool ok = true;
     while (ok && fread(&n, sizeof n, 1, stdin) == 1) {
         char *s = malloc(n + 1u);
-        ok = s != NULL && fread(s, 1, n, stdin) == n && encode_one(t, s, n, flags, control);
+        ok = s != NULL && fread(s, 1, n, stdin) == n && encode_one(t, s, n, &way);
         free(s);
     }
     tokenizer_free(t);
