@@ -168,6 +168,8 @@ static enum mr_status run_kernels(struct run *r, struct mr_error *err)
     watch_sample(&r->watch);
     r->summary.kernel = r->kernels.figure;
     r->summary.n_kernel = (int)r->kernels.n;
+    if (status == MR_OK && r->kernels.n == 0 && !r->kernels.failed)
+        return mr_fail(err, MR_BAD_INPUT, "--kernel: '%.60s' is in no kernel's name", r->o->kernel);
     return r->kernels.failed ? mr_fail(err, MR_NO_MEMORY, "no memory for the figures of kernels") : status;
 }
 

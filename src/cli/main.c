@@ -1,4 +1,5 @@
 /* main.c: the program: picks the command. */
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -28,25 +29,40 @@ static void print_commands(FILE *out)
     fprintf(out, "\n`millrace COMMAND --help` explains a command and gives an example.\n");
 }
 
+/* Run the command of this name; -1: there is none. */
+static int run_command(const char *name, int argc, char **argv)
+{
+    for (int i = 0; i < N_COMMANDS; i++) {
+        if (strcmp(name, commands[i].name) != 0)
+            continue;
+        char full_name[64];
+        snprintf(full_name, sizeof full_name, "millrace %s", name);
+        argv[0] = full_name;
+        return commands[i].run(argc, argv);
+    }
+    return -1;
+}
+
+static int help(const char *command)
+{
+    char option[] = "--help", *argv[] = {NULL, option, NULL};
+    if (command != NULL)
+        return run_command(command, 2, argv);
+    print_commands(stdout);
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     if (argc < 2) {
         print_commands(stderr);
         return EXIT_USAGE_ERROR;
     }
-    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0) {
-        print_commands(stdout);
-        return 0;
-    }
     const char *name = strcmp(argv[1], "--version") == 0 ? "version" : argv[1];
-    for (int i = 0; i < N_COMMANDS; i++) {
-        if (strcmp(name, commands[i].name) != 0)
-            continue;
-        char full_name[64];
-        snprintf(full_name, sizeof full_name, "millrace %s", name);
-        argv[1] = full_name;
-        return commands[i].run(argc - 1, argv + 1);
-    }
-    fprintf(stderr, "millrace: unknown command '%s'; `millrace --help` lists them\n", argv[1]);
+    const bool wants_help = strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0;
+    const int status = wants_help ? help(argv[2]) : run_command(name, argc - 1, argv + 1);
+    if (status >= 0)
+        return status;
+    fprintf(stderr, "millrace: unknown command '%s'; `millrace --help` lists them\n", wants_help ? argv[2] : argv[1]);
     return EXIT_USAGE_ERROR;
 }

@@ -109,7 +109,7 @@ static enum mr_status read_prompt(const struct run *r, struct string_buffer *tex
     if (r->options.prompt != NULL)
         string_buffer_puts(text, r->options.prompt);
     else if (r->options.file != NULL)
-        MR_TRY(read_file(text, r->options.file, err));
+        string_buffer_add(text, r->file_text.s, r->file_text.n);
     else
         MR_TRY(read_stream(text, stdin, "standard input", err));
     if (text->n == 0 && r->options.prompt == NULL)
@@ -220,6 +220,17 @@ static void close_run(struct run *r)
     mr_engine_free(r->engine);
     chat_prompt_free(r->chat);
     mr_model_close(r->model);
+    string_buffer_release(&r->file_text);
+}
+
+static int check_stops(const struct run *r)
+{
+    for (int i = 0; i < r->options.stop.n; i++) {
+        const size_t n = strlen(r->options.stop.s[i]);
+        if (n < 1 || n > MR_STOP_BYTES_MAX)
+            return arguments_fail(r->command, "--stop: a text of %zu bytes, must have 1 to %d", n, MR_STOP_BYTES_MAX);
+    }
+    return ARGUMENTS_GO_ON;
 }
 
 /* Options that contradict each other. */
@@ -238,7 +249,8 @@ static int check_arguments(const struct run *r, bool interactive)
         return arguments_fail(r->command, "--raw needs a prompt: -p, --file or a pipe");
     if (o->ignore_eos && r->constraint.kind != MR_CONSTRAINT_NONE)
         return arguments_fail(r->command, "--ignore-eos excludes --json-schema, --json-object, --regex and --grammar");
-    return model_arguments_check(&r->model_options, r->command);
+    const int status = check_stops(r);
+    return status == ARGUMENTS_GO_ON ? model_arguments_check(&r->model_options, r->command) : status;
 }
 
 static int parse(struct run *r, int argc, char **argv)
@@ -265,7 +277,11 @@ static int open_and_answer(struct run *r, bool interactive)
 {
     struct mr_error err = {{0}};
     const struct sampling_arguments *s = &r->sampling;
-    const enum mr_status status = open_run(r, &err);
+    enum mr_status status = MR_OK;
+    if (r->options.file != NULL)
+        status = read_file(&r->file_text, r->options.file, &err);
+    if (status == MR_OK)
+        status = open_run(r, &err);
     if (status != MR_OK)
         return output_fail_status(r->command, status, &err);
     if (sampling_check(&s->sampling, s->bias, s->n_bias, model_info(r->model->model)->n_vocab, &err) != MR_OK)

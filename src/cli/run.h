@@ -21,6 +21,7 @@ struct run {
     struct model_arguments model_options;
     struct sampling_arguments sampling;
     struct constraint_arguments constraint;
+    struct string_buffer file_text; /* of --file: read before the model is, which may take long */
     struct mr_model *model;
     struct mr_engine *engine;
     struct chat_prompt *chat; /* NULL: --raw */

@@ -46,6 +46,8 @@ WRONG = [
     (["--prompt", "a", "--file", "b"], ["--prompt", "--file"]),
     (["--raw", "--system", "s", "-p", "x"], ["--system", "--raw"]),
     (["--raw", "--chat-template", "chatml", "-p", "x"], ["--chat-template", "--raw"]),
+    (["-p", "x", "--stop", ""], ["--stop", "1 to 4096"]),
+    (["-p", "x", "--stop", "a" * 4097], ["--stop", "4097", "1 to 4096"]),
     (["-p", "x"], ["--model"]),
 ]
 
@@ -68,6 +70,14 @@ def test_every_command_has_help_with_an_example(command):
         assert r.stdout.startswith(f"Usage: millrace {command}")
         assert f"Example:\n  millrace {command}" in r.stdout
         assert r.stdout.endswith("\n") and r.stderr == ""
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_with_a_command_is_that_command_s(command):
+    r = run("help", command)
+    assert (r.returncode, r.stdout) == (0, run(command, "--help").stdout)
+    r = run("help", "nothing")
+    assert r.returncode == 2 and "'nothing'" in r.stderr
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -238,6 +238,11 @@ def test_kernels_are_timed_alone_without_a_model():
     assert report["results"] == [] and report["model"] is None
 
 
+def test_a_kernel_that_is_not_there_is_named():
+    r = bench("--kernel", "q9_9")
+    assert r.returncode == 2 and r.stdout == "" and "--kernel" in r.stderr and "q9_9" in r.stderr and r.stderr.count("\n") == 1
+
+
 def test_interrupt_ends_the_kernels_too():
     code, out = interrupted("kernel ", "--kernels")
     assert code == 130 and "millrace bench: interrupted" in out and "MFU" not in out

@@ -10,6 +10,7 @@ import pytest
 
 MILLRACE = os.environ["MILLRACE"]
 MODEL = Path(__file__).resolve().parents[2] / "models" / "SmolLM2-135M-Instruct.Q4_1.gguf"
+pytestmark = pytest.mark.skipif(not MODEL.exists(), reason="models/ lacks SmolLM2: scripts/fetch_models.py smollm2")
 PERSON = {"type": "object", "properties": {"name": {"type": "string", "minLength": 1, "maxLength": 30},
                                            "age": {"type": "integer", "minimum": 0, "maximum": 150},
                                            "tags": {"type": "array", "items": {"enum": ["red", "green"]}, "maxItems": 3}},

@@ -70,6 +70,11 @@ def test_prompts_come_from_a_flag_a_file_or_a_pipe(tmp_path):
     assert ask("--raw", "--temp", 0, "-n", 8, input="Once upon a time")["tokens"] == want
 
 
+def test_a_prompt_that_cannot_be_read_is_told_before_the_model_loads(tmp_path):
+    r = run("run", "-m", tmp_path / "none.gguf", "--file", tmp_path / "none.txt")
+    assert r.returncode == 1 and r.stdout == "" and r.stderr.count("\n") == 1 and "none.txt" in r.stderr
+
+
 @needs_smollm2
 def test_an_empty_pipe_is_an_error():
     r = run("run", "-m", SMOLLM2, input="")
@@ -131,6 +136,25 @@ def test_forced_bytes_that_are_no_character(token, n, text):
     a = ask(*args)
     assert (a["tokens"], a["text"], a["finish_reason"]) == ([token] * n, text, "length")
     assert run("run", "-m", SMOLLM2, *args).stdout == text + "\n"
+
+
+# Case C05: an answer that is cut inside a character is valid text; what streams is what JSON has.
+@needs_smollm2
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 6, 9, 13, 40])
+def test_characters_of_several_tokens_are_whole_or_one_mark(n):
+    whole = "\u4f60\u597d \U0001f468\u200d\U0001f469\u200d\U0001f467!"
+    args = ["-p", "hi", "-n", n, "--grammar", f'root ::= "{whole}"', "-q"]
+    a = ask(*args)
+    assert a["text"] == whole or whole.startswith(a["text"].removesuffix("\ufffd"))
+    assert (a["text"] == whole) == (n == 40) == (a["finish_reason"] == "stop")
+    r = run("run", "-m", SMOLLM2, *args, text=False)
+    assert r.stdout.decode() == a["text"] + "\n"
+
+
+@needs_smollm2
+def test_a_cut_inside_a_character_ends_in_one_mark():
+    texts = [ask("-p", "hi", "-n", n, "--grammar", 'root ::= "\U0001f468"', "-q")["text"] for n in (1, 9)]
+    assert texts == ["\ufffd", "\U0001f468"]
 
 
 # Case C08: a stop string never shows, not even its beginning; what is no stop string is not lost.
@@ -346,3 +370,17 @@ def test_a_file_that_shrinks_while_it_loads_is_an_error(tmp_path):
 @needs_smollm2
 def test_no_bar_without_a_terminal():
     assert run("run", "-m", SMOLLM2, "--raw", "-p", "x", "-n", 0, "-q").stderr == ""
+
+
+@pytest.mark.parametrize("model", [pytest.param(SMOLLM2, marks=needs_smollm2), pytest.param(GEMMA, marks=needs_gemma)],
+                         ids=["smollm2", "gemma3"])
+def test_memory_stays_within_its_bound(model):
+    """1.15 times the tensors, the keys and values in use, and 40 MB, at the highest."""
+    n_prompt, n_answer = 600, 8
+    p = subprocess.Popen([MILLRACE, "run", "-m", model, "--raw", "-p", "a" + " a" * (n_prompt - 1), "-n", str(n_answer), "--ignore-eos"],
+                         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    _, status, usage = os.wait4(p.pid, 0)
+    p.returncode = os.waitstatus_to_exitcode(status)
+    file = json.loads(run("inspect", "--json", model).stdout)
+    bound = 1.15 * file["tensor_bytes"] + file["needs"]["kv_bytes_per_token"] * (n_prompt + n_answer) + 40e6
+    assert p.returncode == 0 and usage.ru_maxrss * 1024 < bound
