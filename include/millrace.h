@@ -111,6 +111,7 @@ struct mr_options {
     int32_t priority_age_ms; /* who has waited so long counts as one priority higher, again and again; 0: never */
     int32_t batching;        /* enum mr_batching */
     int32_t batch_window_ms; /* 0 to 60000 */
+    bool prefix_cache;       /* prompts that begin like earlier ones share their blocks; results do not depend on it */
 
     const char *cpu; /* instruction set to stay within ("avx2"); NULL: the best this CPU has */
 
@@ -124,7 +125,7 @@ struct mr_options {
 };
 
 /* threads 0, precision auto, n_ctx 0, prompt_chunk 512, max_running 1, max_queue 512, kv_tokens 0, itl_target_ms 50,
- * priority_age_ms 2000, batching continuous, batch_window_ms 20, the rest NULL. */
+ * priority_age_ms 2000, batching continuous, batch_window_ms 20, prefix_cache true, the rest NULL. */
 void mr_options_defaults(struct mr_options *options);
 
 /* A model file with its tokenizer. Threads: one thread at a time, of those that use it or an engine over it; tokenising
@@ -162,6 +163,7 @@ void mr_tokens_free(int32_t *ids);
 enum {
     MR_STOP_MAX = 64,         /* stop strings of one request */
     MR_STOP_BYTES_MAX = 4096, /* of one stop string */
+    MR_SALT_BYTES_MAX = 4096,
     MR_N_MAX = 128,
     MR_PRIORITY_MAX = 100
 };
@@ -191,10 +193,11 @@ struct mr_request {
     enum mr_constraint constraint;
     const char *constraint_text; /* the schema, pattern or grammar */
 
-    int32_t n;           /* answers to this prompt, 1 to MR_N_MAX, which differ by their random numbers alone */
-    int32_t priority;    /* -MR_PRIORITY_MAX to MR_PRIORITY_MAX; the higher one runs first */
-    uint64_t key;        /* whose request it is: keys share the engine evenly */
-    int32_t deadline_ms; /* from submit; what has not ended then ends with MR_FINISH_TIMEOUT; 0: none */
+    int32_t n;              /* answers to this prompt, 1 to MR_N_MAX, which differ by their random numbers alone */
+    int32_t priority;       /* -MR_PRIORITY_MAX to MR_PRIORITY_MAX; the higher one runs first */
+    uint64_t key;           /* whose request it is: keys share the engine evenly */
+    const char *cache_salt; /* prompts share blocks only under the same salt, of MR_SALT_BYTES_MAX bytes at most; NULL: "" */
+    int32_t deadline_ms;    /* from submit; what has not ended then ends with MR_FINISH_TIMEOUT; 0: none */
 };
 
 /* max_tokens -1, n 1, the defaults of mr_sampling, the rest zero or empty. */
@@ -210,6 +213,16 @@ enum mr_finish {
 };
 const char *mr_finish_text(enum mr_finish finish); /* "stop", ...; "" for NONE */
 
+/* Why no more of a prompt was found in the prefix cache. */
+enum mr_cache_miss {
+    MR_CACHE_HIT,       /* all but the last tokens was there: at least one row is always computed, and blocks are whole */
+    MR_CACHE_OFF,       /* the engine has none, or nothing was looked for */
+    MR_CACHE_DIFFERENT, /* no earlier prompt goes on like this behind the cached tokens */
+    MR_CACHE_EVICTED,   /* one did, but its blocks were needed elsewhere */
+    MR_CACHE_WINDOW     /* the blocks that a layer with a window would read are no longer there */
+};
+const char *mr_cache_miss_text(enum mr_cache_miss miss); /* "hit", ... */
+
 /* Times of one request, in microseconds. */
 struct mr_usage {
     int32_t n_prompt;
@@ -218,7 +231,9 @@ struct mr_usage {
     int64_t prompt_us;      /* from there to the first token */
     int64_t generate_us;    /* from the first token to the last */
     int64_t first_token_us; /* from submit to the first token */
-    int32_t n_preempted;    /* how often it was put aside to make room for others */
+    int32_t n_cached;       /* tokens of the prompt that were in the cache */
+    enum mr_cache_miss cache_miss;
+    int32_t n_preempted; /* how often it was put aside to make room for others */
 };
 
 /* One token of an answer, or its end, or both. Each of a request's n answers has an end of its own. Pointers are borrowed
@@ -270,7 +285,10 @@ struct mr_engine_stats {
     int64_t n_preempted;    /* times that an answer was put aside */
     int64_t n_kv_tokens;    /* that sequences hold, those that they share once for each */
     size_t kv_bytes;        /* of all blocks */
-    size_t kv_bytes_in_use; /* of blocks that are held */
+    size_t kv_bytes_in_use; /* of blocks that sequences hold */
+    size_t kv_bytes_cached; /* of blocks that only the prefix cache holds: free when needed */
+    int64_t n_looked_up;    /* tokens of the prompts of answers that began */
+    int64_t n_found;        /* of those, in the prefix cache or the prompt of another answer */
 };
 void mr_engine_get_stats(const struct mr_engine *engine, struct mr_engine_stats *out);
 

@@ -275,6 +275,8 @@ int kv_n_groups(const struct kv_cache *kv) { return kv->config.n_group; }
 
 int kv_n_blocks(const struct kv_cache *kv, int group) { return kv->group[group].config.n_block; }
 
+size_t kv_block_bytes(const struct kv_cache *kv, int group) { return kv->group[group].config.bytes_per_token * KV_BLOCK; }
+
 int kv_n_free_blocks(const struct kv_cache *kv, int group) { return kv->group[group].n_free; }
 
 int kv_blocks_needed(const struct kv_cache *kv, int group, int n_token, int rows_max)
@@ -296,6 +298,8 @@ void kv_block_hold(struct kv_cache *kv, int group, uint32_t block) { kv->group[g
 void kv_block_drop(struct kv_cache *kv, int group, uint32_t block) { drop_block(&kv->group[group], &block); }
 
 int kv_block_owners(const struct kv_cache *kv, int group, uint32_t block) { return kv->group[group].n_owner[block]; }
+
+bool kv_has_window(const struct kv_cache *kv, int group) { return kv->group[group].config.window > 0; }
 
 int kv_first_block(const struct kv_cache *kv, int group, int n_token) { return first_read_block(&kv->group[group], n_token); }
 
@@ -319,16 +323,14 @@ size_t kv_bytes(const struct kv_cache *kv)
 {
     size_t bytes = 0;
     for (int i = 0; i < kv->config.n_group; i++)
-        bytes += (size_t)kv->config.group[i].n_block * KV_BLOCK * kv->config.group[i].bytes_per_token;
+        bytes += (size_t)kv->config.group[i].n_block * kv_block_bytes(kv, i);
     return bytes;
 }
 
 size_t kv_bytes_in_use(const struct kv_cache *kv)
 {
     size_t bytes = 0;
-    for (int i = 0; i < kv->config.n_group; i++) {
-        const struct group_state *g = &kv->group[i];
-        bytes += (size_t)(g->config.n_block - g->n_free) * KV_BLOCK * g->config.bytes_per_token;
-    }
+    for (int i = 0; i < kv->config.n_group; i++)
+        bytes += (size_t)(kv->config.group[i].n_block - kv->group[i].n_free) * kv_block_bytes(kv, i);
     return bytes;
 }

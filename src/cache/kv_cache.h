@@ -68,6 +68,7 @@ const uint32_t *kv_seq_blocks(const struct kv_cache *kv, kv_seq seq, int group);
 
 int kv_n_groups(const struct kv_cache *kv);
 int kv_n_blocks(const struct kv_cache *kv, int group);
+size_t kv_block_bytes(const struct kv_cache *kv, int group);
 int kv_n_free_blocks(const struct kv_cache *kv, int group);
 /* Blocks of the group that a sequence of n_token tokens holds at most, rows_max of them written at a time. */
 int kv_blocks_needed(const struct kv_cache *kv, int group, int n_token, int rows_max);
@@ -78,6 +79,7 @@ int kv_blocks_missing(const struct kv_cache *kv, kv_seq seq, int group, int n_to
 void kv_block_hold(struct kv_cache *kv, int group, uint32_t block);
 void kv_block_drop(struct kv_cache *kv, int group, uint32_t block);
 int kv_block_owners(const struct kv_cache *kv, int group, uint32_t block);
+bool kv_has_window(const struct kv_cache *kv, int group);
 /* The first block that a token at position n_token reads. */
 int kv_first_block(const struct kv_cache *kv, int group, int n_token);
 /* Make block b of an empty sequence the one given, sharing it, or KV_NO_BLOCK in front of a window. Blocks come in
@@ -85,6 +87,6 @@ int kv_first_block(const struct kv_cache *kv, int group, int n_token);
 void kv_seq_adopt(struct kv_cache *kv, kv_seq seq, int group, int b, uint32_t block);
 void kv_seq_adopted(struct kv_cache *kv, kv_seq seq, int n_token);
 size_t kv_bytes(const struct kv_cache *kv);        /* of all blocks */
-size_t kv_bytes_in_use(const struct kv_cache *kv); /* of blocks that a sequence holds, shared ones once */
+size_t kv_bytes_in_use(const struct kv_cache *kv); /* of blocks that are held, shared ones once */
 
 #endif

@@ -14,7 +14,12 @@ static bool runs(const struct sequence *s) { return s->request != NULL && s->in_
 static void add_rows(struct mr_engine *e, struct sequence *s, int n)
 {
     const bool decodes = todo(s) == 1 && s->n_token > s->request->n_prompt;
+    if (s->n_computed == 0) {
+        e->stats.n_looked_up += s->request->n_prompt;
+        e->stats.n_found += s->n_cached;
+    }
     s->n_row = n;
+    s->is_fresh = false;
     s->logits = n == todo(s) ? e->n_logits++ : -1;
     for (int i = 0; i < n; i++) {
         const int row = e->n_row++;
@@ -42,10 +47,25 @@ static struct sequence *most_junior(const struct mr_engine *e)
     return junior;
 }
 
-/* Make room for n more tokens, at the cost of those that are junior to s. */
+/* Take blocks from the prefix cache. false: they do not suffice, or there are none. */
+static bool evict(struct mr_engine *e, const struct sequence *s, int n)
+{
+    const struct kv_cache *kv = model_kv_cache(e->kv);
+    if (e->prefixes == NULL)
+        return false;
+    for (int group = 0; group < kv_n_groups(kv); group++)
+        while (kv_blocks_missing(kv, s->kv, group, n) > kv_n_free_blocks(kv, group))
+            if (!prefix_index_evict(e->prefixes, group))
+                return false;
+    return true;
+}
+
+/* Make room for n more tokens, at the cost of cached prefixes, then of those that are junior to s. */
 static bool make_room(struct mr_engine *e, struct sequence *s, int n)
 {
     while (kv_seq_reserve(model_kv_cache(e->kv), s->kv, n) != MR_OK) {
+        if (evict(e, s, n))
+            continue;
         struct sequence *junior = most_junior(e);
         if (junior == NULL || junior == s || sequence_is_senior(junior, s))
             return false;
@@ -91,13 +111,13 @@ static void add_decoding(struct mr_engine *e)
     }
 }
 
-/* Another answer of the same request whose prompt is in the cache, or about to be. */
+/* Another answer of the same request that has begun with its prompt. */
 static struct sequence *elder_answer(const struct mr_engine *e, const struct sequence *s)
 {
     struct sequence *elder = NULL;
     for (int i = 0; i < e->options.max_running; i++) {
         struct sequence *t = &e->slot[i];
-        if (t != s && t->request == s->request && t->in_cache && (t->n_cached > 0 || t->n_row > 0))
+        if (t != s && t->request == s->request && runs(t) && !t->is_fresh)
             elder = elder == NULL || t->n_cached > elder->n_cached ? t : elder;
     }
     return elder;
@@ -108,11 +128,20 @@ static void share_prompt(struct mr_engine *e, struct sequence *s, const struct s
 {
     struct kv_cache *kv = model_kv_cache(e->kv);
     const int n = s->request->n_prompt - 1;
+    kv_seq other;
+    if (n <= s->n_cached)
+        return;
     kv_seq_close(kv, s->kv);
-    if (kv_seq_fork(kv, &s->kv, elder->kv, n) == MR_OK)
+    if (kv_seq_fork(kv, &other, elder->kv, n) == MR_OK) {
+        s->kv = other;
         s->n_cached = n;
-    else
-        kv_seq_open(kv, &s->kv); /* the window has left the prompt: compute it. There is a sequence for each slot */
+        if (s->n_computed == 0) {
+            s->usage.n_cached = n;
+            s->usage.cache_miss = MR_CACHE_HIT;
+        }
+    } else { /* the window has left the prompt: compute it */
+        sequence_enter_cache(e, s);
+    }
 }
 
 /* Back to the beginning, without what the elder answer shared. */
@@ -144,12 +173,13 @@ static int add_rows_in_room(struct mr_engine *e, struct sequence *s, int n)
 
 static void add_prompt(struct mr_engine *e, struct sequence *s)
 {
-    const struct sequence *elder =
-        s->request->n > 1 && s->request->n_prompt > 1 && s->n_cached == 0 ? elder_answer(e, s) : NULL;
+    const struct sequence *elder = s->is_fresh && s->request->n > 1 ? elder_answer(e, s) : NULL;
     if (elder != NULL && elder->n_cached < s->request->n_prompt)
         return; /* wait for it */
     if (elder != NULL)
         share_prompt(e, s, elder);
+    else if (s->is_fresh)
+        sequence_match_prefix(e, s); /* somebody may have computed the same since */
     const int room = e->options.prompt_chunk - e->n_row;
     const int n = add_rows_in_room(e, s, rows_in_time(e, s->n_cached, todo(s) < room ? todo(s) : room));
     if (n == 0 && elder != NULL)

@@ -27,7 +27,8 @@ static enum mr_status create_cache(struct mr_engine *e, struct mr_error *err)
     if (kv_tokens > 0 && kv_tokens < e->n_ctx)
         return mr_fail(err, MR_BAD_INPUT, "kv_tokens is %d, less than the context of %d tokens", kv_tokens, e->n_ctx);
     const int64_t n_token = kv_tokens > 0 ? kv_tokens : (int64_t)n_seq * e->n_ctx;
-    return model_kv_create(&e->kv, e->model->model, n_seq, e->n_ctx, n_token, err);
+    MR_TRY(model_kv_create(&e->kv, e->model->model, n_seq, e->n_ctx, n_token, err));
+    return e->options.prefix_cache ? prefix_index_create(&e->prefixes, model_kv_cache(e->kv), err) : MR_OK;
 }
 
 static enum mr_status create_parts(struct mr_engine *e, struct mr_error *err)
@@ -86,6 +87,7 @@ void mr_engine_free(struct mr_engine *e)
         sequence_release(e, &e->slot[i]);
     for (int i = 0; i < e->n_waiting; i++)
         free(e->waiting[i]);
+    prefix_index_free(e->prefixes);
     model_kv_free(e->kv);
     sampler_free(e->sampler);
     constraint_store_release(&e->constraints);
@@ -225,6 +227,9 @@ void mr_engine_get_stats(const struct mr_engine *e, struct mr_engine_stats *out)
         out->n_aside += s->request != NULL && !s->in_cache;
         out->n_kv_tokens += s->request != NULL ? s->n_cached : 0;
     }
-    out->kv_bytes_in_use = kv_bytes_in_use(model_kv_cache(e->kv));
-    out->kv_bytes = kv_bytes(model_kv_cache(e->kv));
+    const struct kv_cache *kv = model_kv_cache(e->kv);
+    out->kv_bytes = kv_bytes(kv);
+    for (int i = 0; e->prefixes != NULL && i < kv_n_groups(kv); i++)
+        out->kv_bytes_cached += kv_block_bytes(kv, i) * (size_t)prefix_index_n_idle(e->prefixes, i);
+    out->kv_bytes_in_use = kv_bytes_in_use(kv) - out->kv_bytes_cached;
 }

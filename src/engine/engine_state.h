@@ -6,6 +6,7 @@
 #ifndef ENGINE_ENGINE_STATE_H
 #define ENGINE_ENGINE_STATE_H
 
+#include "cache/prefix_index.h"
 #include "engine/answer.h"
 #include "engine/constraint_store.h"
 #include "engine/fair_share.h"
@@ -20,6 +21,9 @@ struct sequence {
     int sample;                     /* which of the request's answers */
     bool in_cache;                  /* kv is open; false: put aside, or not begun */
     kv_seq kv;
+    bool is_fresh;          /* no row of its own since it entered the cache */
+    struct prefix_key *key; /* of the full blocks, n_key of them so far, behind the seed; NULL: there is no prefix cache */
+    int n_key;
     int32_t *token; /* the prompt and the answer so far, room for all that may come */
     int n_token, room;
     int n_cached;               /* tokens whose keys and values are in the cache */
@@ -58,6 +62,7 @@ struct mr_engine {
     struct mr_options options;
     int n_ctx;
     struct model_kv *kv;
+    struct prefix_index *prefixes; /* NULL: off */
     struct sampler *sampler;
     struct constraint_store constraints;
     struct sequence *slot;           /* max_running of them */
@@ -104,7 +109,16 @@ enum mr_status sequence_start(struct mr_engine *e, struct sequence *s, struct re
 void sequence_release(struct mr_engine *e, struct sequence *s);
 /* End the answer with an event without text. error may be NULL. */
 void sequence_end(struct mr_engine *e, struct sequence *s, enum mr_finish finish, const char *error);
-/* Give back the blocks: the tokens so far will be computed again. */
+
+/* Open a sequence in the cache with what the prefix cache has of the tokens; there is one for each slot. */
+void sequence_enter_cache(struct mr_engine *e, struct sequence *s);
+/* Look again, for one that has no row of its own yet. */
+void sequence_match_prefix(struct mr_engine *e, struct sequence *s);
+/* Rows have been computed up to n_cached: blocks that became full since n_before are for others to share. */
+void sequence_publish(struct mr_engine *e, struct sequence *s, int n_before);
+/* Give back the blocks; the tokens stay. */
+void sequence_leave_cache(struct mr_engine *e, struct sequence *s);
+/* The same, to make room for others. */
 void sequence_put_aside(struct mr_engine *e, struct sequence *s);
 
 /* Whether a is served before b: higher priority, then the earlier request, then the lower answer. A total order, so that

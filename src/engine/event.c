@@ -59,3 +59,9 @@ const char *mr_finish_text(enum mr_finish finish)
     static const char *const text[] = {"", "stop", "length", "cancelled", "error", "timeout"};
     return finish >= MR_FINISH_NONE && finish <= MR_FINISH_TIMEOUT ? text[finish] : "";
 }
+
+const char *mr_cache_miss_text(enum mr_cache_miss miss)
+{
+    static const char *const text[] = {"hit", "off", "different", "evicted", "window"};
+    return (unsigned)miss < sizeof text / sizeof *text ? text[miss] : "";
+}

@@ -20,7 +20,8 @@ void mr_options_defaults(struct mr_options *options)
                                    .max_queue = 512,
                                    .itl_target_ms = ITL_TARGET_DEFAULT_MS,
                                    .priority_age_ms = PRIORITY_AGE_DEFAULT_MS,
-                                   .batch_window_ms = BATCH_WINDOW_DEFAULT_MS};
+                                   .batch_window_ms = BATCH_WINDOW_DEFAULT_MS,
+                                   .prefix_cache = true};
 }
 
 enum mr_status options_check(const struct mr_options *o, struct mr_error *err)

@@ -83,7 +83,20 @@ static enum mr_status check_constraint(const struct mr_request *r, size_t *bytes
     return MR_OK;
 }
 
-static void copy_tail(struct request_record *record, const struct mr_request *r, size_t constraint_bytes)
+/* *bytes: of the salt. */
+static enum mr_status check_salt(const struct mr_request *r, size_t *bytes, struct mr_error *err)
+{
+    *bytes = r->cache_salt != NULL ? strnlen(r->cache_salt, MR_SALT_BYTES_MAX + 1) : 0;
+    return *bytes <= MR_SALT_BYTES_MAX ? MR_OK
+                                       : mr_fail(err, MR_BAD_INPUT, "cache_salt has more than %d bytes", MR_SALT_BYTES_MAX);
+}
+
+/* Bytes of the texts behind a record. */
+struct tail_bytes {
+    size_t stop, constraint, salt;
+};
+
+static void copy_tail(struct request_record *record, const struct mr_request *r, const struct tail_bytes *bytes)
 {
     char *p = (char *)(record + 1);
     memcpy(p, r->prompt, (size_t)r->n_prompt * sizeof *r->prompt);
@@ -96,23 +109,26 @@ static void copy_tail(struct request_record *record, const struct mr_request *r,
         memcpy(p, r->stop[i], n);
         p += n;
     }
-    if (constraint_bytes > 0)
-        memcpy(p, r->constraint_text, constraint_bytes);
+    if (bytes->constraint > 0)
+        memcpy(p, r->constraint_text, bytes->constraint);
+    if (bytes->salt > 0)
+        memcpy(p + bytes->constraint, r->cache_salt, bytes->salt);
 }
 
 enum mr_status request_record_create(struct request_record **out, const struct mr_request *r,
                                      const struct request_limits *limits, struct mr_error *err)
 {
     *out = NULL;
-    size_t stop_bytes, constraint_bytes;
+    struct tail_bytes tail;
     MR_TRY(check_prompt(r, limits, err));
-    MR_TRY(check_stop(r, &stop_bytes, err));
-    MR_TRY(check_constraint(r, &constraint_bytes, err));
+    MR_TRY(check_stop(r, &tail.stop, err));
+    MR_TRY(check_constraint(r, &tail.constraint, err));
+    MR_TRY(check_salt(r, &tail.salt, err));
     MR_TRY(sampling_check(&r->sampling, r->bias, r->n_bias, limits->n_vocab, err));
     MR_TRY(check_numbers(r, err));
     /* No sum overflows: a prompt is shorter than the context, the rest is bounded above. */
     const size_t bytes = sizeof **out + (size_t)r->n_prompt * sizeof *r->prompt + (size_t)r->n_bias * sizeof *r->bias +
-                         stop_bytes + constraint_bytes;
+                         tail.stop + tail.constraint + tail.salt;
     struct request_record *record = mem_array(bytes, 1);
     if (record == NULL)
         return mr_fail(err, MR_NO_MEMORY, "no memory for a request of %d tokens", r->n_prompt);
@@ -122,14 +138,15 @@ enum mr_status request_record_create(struct request_record **out, const struct m
                                       .n_bias = r->n_bias,
                                       .n_stop = r->n_stop,
                                       .constraint = (int32_t)r->constraint,
-                                      .n_constraint = (int32_t)constraint_bytes,
+                                      .n_constraint = (int32_t)tail.constraint,
+                                      .n_salt = (int32_t)tail.salt,
                                       .n = r->n,
                                       .n_open = r->n,
                                       .priority = r->priority,
                                       .key = r->key,
                                       .ignore_eos = r->ignore_eos,
                                       .show_special = r->show_special};
-    copy_tail(record, r, constraint_bytes);
+    copy_tail(record, r, &tail);
     *out = record;
     return MR_OK;
 }
@@ -157,3 +174,5 @@ const char *request_record_constraint(const struct request_record *r)
         p += strlen(p) + 1;
     return p;
 }
+
+const char *request_record_salt(const struct request_record *r) { return request_record_constraint(r) + r->n_constraint; }

@@ -15,6 +15,7 @@ struct request_record {
     int32_t n_stop;
     int32_t constraint; /* enum mr_constraint */
     int32_t n_constraint;
+    int32_t n_salt;
     int32_t n; /* answers */
     int32_t priority;
     uint64_t key;
@@ -25,7 +26,7 @@ struct request_record {
     int32_t n_started; /* answers that have left the queue */
     int32_t n_open;    /* answers that have not ended */
     int32_t share;     /* the key's place among the shares */
-    /* behind it: n_prompt token ids, n_bias entries, n_stop strings with their NUL, n_constraint bytes */
+    /* behind it: n_prompt token ids, n_bias entries, n_stop strings with their NUL, n_constraint bytes, n_salt bytes */
 };
 
 /* What a request must not exceed. */
@@ -43,5 +44,6 @@ const struct mr_logit_bias *request_record_bias(const struct request_record *r);
 /* stop[i] = the i-th stop string, borrowed. */
 void request_record_stop(const struct request_record *r, const char *stop[MR_STOP_MAX]);
 const char *request_record_constraint(const struct request_record *r); /* n_constraint bytes, no NUL */
+const char *request_record_salt(const struct request_record *r);       /* n_salt bytes, no NUL */
 
 #endif

@@ -103,24 +103,50 @@ static struct candidate best_candidate(const struct mr_engine *e, bool began)
     return best;
 }
 
-/* Blocks for all its tokens and the next one, beside what those that run need for their prompts and their next block. */
-static bool has_room(const struct mr_engine *e, int n_token)
+/* Blocks of the group for all its tokens and the next one, beside those it shares. */
+static int blocks_to_take(const struct mr_engine *e, const struct sequence *s, int group)
+{
+    const struct kv_cache *kv = model_kv_cache(e->kv);
+    const int n_token = s->n_token < e->n_ctx ? s->n_token + 1 : s->n_token;
+    const int missing = kv_blocks_missing(kv, s->kv, group, n_token - s->n_cached),
+              most = kv_blocks_needed(kv, group, n_token, e->max_row);
+    return missing < most ? missing : most;
+}
+
+/* Whether there is room for s beside what the others need for their prompts and their next block. */
+static bool has_room(const struct mr_engine *e, const struct sequence *s)
 {
     const struct kv_cache *kv = model_kv_cache(e->kv);
     bool fits = true, alone = true;
     for (int group = 0; group < kv_n_groups(kv); group++) {
-        int promised = 0;
+        int need = blocks_to_take(e, s, group), room = kv_n_free_blocks(kv, group);
         for (int i = 0; i < e->options.max_running; i++) {
-            const struct sequence *s = &e->slot[i];
-            if (s->request == NULL || !s->in_cache)
+            const struct sequence *t = &e->slot[i];
+            if (t == s || t->request == NULL || !t->in_cache)
                 continue;
             alone = false;
-            promised += kv_blocks_missing(kv, s->kv, group, s->n_token - s->n_cached) + 1;
+            need += kv_blocks_missing(kv, t->kv, group, t->n_token - t->n_cached) + 1;
         }
-        const int need = kv_blocks_needed(kv, group, n_token + 1 < e->n_ctx ? n_token + 1 : e->n_ctx, e->max_row);
-        fits &= need + promised <= kv_n_free_blocks(kv, group);
+        if (need > room && e->prefixes != NULL)
+            room += prefix_index_n_idle(e->prefixes, group);
+        fits &= need <= room;
     }
     return fits || alone;
+}
+
+/* false: there is no room, s stays aside. */
+static bool enter(struct mr_engine *e, struct sequence *s)
+{
+    sequence_enter_cache(e, s);
+    if (!has_room(e, s)) {
+        sequence_leave_cache(e, s);
+        return false;
+    }
+    if (s->start_us < 0) {
+        s->start_us = e->now_us;
+        s->usage.queue_us = s->start_us - s->request->arrival_us;
+    }
+    return true;
 }
 
 static struct sequence *begin_answer(struct mr_engine *e, int waiting)
@@ -156,11 +182,11 @@ void schedule_admit(struct mr_engine *e)
     end_overdue(e);
     for (bool began = false;;) {
         const struct candidate c = best_candidate(e, began);
-        if (c.request == NULL || !has_room(e, c.n_token))
+        if (c.request == NULL)
             return;
         struct sequence *s = c.aside != NULL ? c.aside : begin_answer(e, c.waiting);
         began |= c.aside == NULL;
-        if (s != NULL) /* there is a sequence in the cache for each slot */
-            s->in_cache = kv_seq_open(model_kv_cache(e->kv), &s->kv) == MR_OK;
+        if (s != NULL && !enter(e, s))
+            return;
     }
 }

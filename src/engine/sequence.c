@@ -16,6 +16,11 @@ static enum mr_status start_parts(struct mr_engine *e, struct sequence *s, struc
     s->bias = mem_array((size_t)s->n_bias, sizeof *s->bias);
     if (s->token == NULL || s->bias == NULL)
         return mr_fail(err, MR_NO_MEMORY, "no memory for a sequence of %d tokens", s->room);
+    if (e->prefixes != NULL) {
+        s->key = mem_array((size_t)s->room / KV_BLOCK + 1, sizeof *s->key);
+        if (s->key == NULL)
+            return mr_fail(err, MR_NO_MEMORY, "no memory for a sequence of %d tokens", s->room);
+    }
     memcpy(s->token, request_record_prompt(r), (size_t)r->n_prompt * sizeof *s->token);
     s->n_token = r->n_prompt;
     memcpy(s->bias, request_record_bias(r), (size_t)r->n_bias * sizeof *s->bias);
@@ -32,6 +37,7 @@ static void release_parts(struct mr_engine *e, struct sequence *s)
     answer_release(&s->answer);
     constraint_state_free(s->constraint);
     constraint_store_leave(&e->constraints, s->stored);
+    free(s->key);
     free(s->token);
     free(s->bias);
     *s = (struct sequence){0};
@@ -39,13 +45,13 @@ static void release_parts(struct mr_engine *e, struct sequence *s)
 
 enum mr_status sequence_start(struct mr_engine *e, struct sequence *s, struct request_record *request, struct mr_error *err)
 {
-    *s = (struct sequence){.request = request, .sample = request->n_started, .start_us = e->now_us};
+    *s = (struct sequence){.request = request, .sample = request->n_started, .start_us = -1};
     const enum mr_status status = start_parts(e, s, err);
     if (status != MR_OK) {
         release_parts(e, s);
         return status;
     }
-    s->usage = (struct mr_usage){.n_prompt = request->n_prompt, .queue_us = s->start_us - request->arrival_us};
+    s->usage = (struct mr_usage){.n_prompt = request->n_prompt, .cache_miss = MR_CACHE_OFF};
     return MR_OK;
 }
 
@@ -54,7 +60,7 @@ void sequence_release(struct mr_engine *e, struct sequence *s)
     if (s->request == NULL)
         return;
     if (s->in_cache)
-        kv_seq_close(model_kv_cache(e->kv), s->kv);
+        sequence_leave_cache(e, s);
     engine_answer_ended(e, s->request);
     release_parts(e, s);
 }
@@ -69,9 +75,7 @@ void sequence_end(struct mr_engine *e, struct sequence *s, enum mr_finish finish
 
 void sequence_put_aside(struct mr_engine *e, struct sequence *s)
 {
-    kv_seq_close(model_kv_cache(e->kv), s->kv);
-    s->in_cache = false;
-    s->n_cached = 0;
+    sequence_leave_cache(e, s);
     s->usage.n_preempted++;
     e->stats.n_preempted++;
 }

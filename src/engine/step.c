@@ -86,6 +86,7 @@ static void collect(struct mr_engine *e)
         if (s->n_row == 0)
             continue;
         s->n_cached += s->n_row;
+        sequence_publish(e, s, s->n_cached - s->n_row);
         s->n_computed = s->n_cached > s->n_computed ? s->n_cached : s->n_computed;
         if (s->logits >= 0)
             take_logits(e, s, model_logits(e->model->model, s->logits));

@@ -170,7 +170,7 @@ static void cancelling_what_runs_lets_the_next_one_start(void **state)
     struct mr_engine *e = fixture_engine(model, 1, 8, 256);
     static struct outcome o[2];
     const struct mr_request r = request(100, 30, 5);
-    for (int n_step = 0; n_step < 40; n_step += 3) { /* in the prompt, and in the answer */
+    for (int n_step = 0; n_step < 30; n_step += 3) { /* in the prompt, and in the answer */
         memset(o, 0, sizeof o);
         o[0].id = submit(e, &r);
         o[1].id = submit(e, &r);

@@ -63,6 +63,7 @@ static struct mr_options options(int max_running)
     mr_options_defaults(&o);
     o.max_running = max_running;
     o.n_ctx = 512;
+    o.prefix_cache = false; /* so that each prompt costs its rows */
     return o;
 }
 

@@ -1,0 +1,81 @@
+/* sequence_cache.c: a sequence in the cache, and what it shares with others there. */
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/engine_state.h"
+
+enum {
+    NUMERIC_VERSION = 1, /* of all that decides the bits of keys and values besides what the seed names */
+    SEED_MAX = 256
+};
+
+/* The key in front of the first block names all that decides the bits besides the tokens, and the tenant. */
+static void seed(const struct mr_engine *e, const struct request_record *r, struct prefix_key *out)
+{
+    const struct model_info *info = model_info(e->model->model);
+    char text[SEED_MAX + MR_SALT_BYTES_MAX];
+    const int n = snprintf(text, SEED_MAX, "%d/%s/%lld/%s/%s/", NUMERIC_VERSION, info->family, (long long)info->n_parameter,
+                           info->precision, info->kv_type);
+    memcpy(text + n, request_record_salt(r), (size_t)r->n_salt);
+    prefix_key_seed(out, text, (size_t)(n + r->n_salt));
+}
+
+/* Keys of the first n blocks. */
+static void make_keys(const struct mr_engine *e, struct sequence *s, int n)
+{
+    struct prefix_key first;
+    if (s->n_key == 0 && n > 0)
+        seed(e, s->request, &first);
+    for (; s->n_key < n; s->n_key++)
+        prefix_key_next(&s->key[s->n_key], s->n_key == 0 ? &first : &s->key[s->n_key - 1],
+                        s->token + (ptrdiff_t)s->n_key * KV_BLOCK);
+}
+
+void sequence_match_prefix(struct mr_engine *e, struct sequence *s)
+{
+    static const enum mr_cache_miss miss[] = {[PREFIX_WHOLE] = MR_CACHE_HIT,
+                                              [PREFIX_UNKNOWN] = MR_CACHE_DIFFERENT,
+                                              [PREFIX_EVICTED] = MR_CACHE_EVICTED,
+                                              [PREFIX_NO_WINDOW] = MR_CACHE_WINDOW};
+    if (e->prefixes == NULL)
+        return;
+    const int n_block = (s->n_token - 1) / KV_BLOCK; /* the last row gives the logits */
+    enum prefix_miss why;
+    make_keys(e, s, n_block);
+    const int n = prefix_index_match(e->prefixes, s->key, n_block, &why);
+    if (n * KV_BLOCK > s->n_cached) {
+        kv_seq_truncate(model_kv_cache(e->kv), s->kv, 0);
+        prefix_index_adopt(e->prefixes, s->kv, s->key, n);
+        s->n_cached = n * KV_BLOCK;
+    }
+    if (s->n_computed == 0) { /* for the first time, not behind a pause */
+        s->usage.n_cached = s->n_cached;
+        s->usage.cache_miss = miss[why];
+    }
+}
+
+void sequence_enter_cache(struct mr_engine *e, struct sequence *s)
+{
+    s->in_cache = kv_seq_open(model_kv_cache(e->kv), &s->kv) == MR_OK;
+    s->is_fresh = true;
+    s->n_cached = 0;
+    sequence_match_prefix(e, s);
+}
+
+void sequence_publish(struct mr_engine *e, struct sequence *s, int n_before)
+{
+    if (e->prefixes == NULL)
+        return;
+    make_keys(e, s, s->n_cached / KV_BLOCK);
+    for (int b = n_before / KV_BLOCK; b < s->n_cached / KV_BLOCK; b++)
+        prefix_index_add(e->prefixes, s->kv, s->key, b);
+}
+
+void sequence_leave_cache(struct mr_engine *e, struct sequence *s)
+{
+    if (e->prefixes != NULL)
+        prefix_index_touch(e->prefixes, s->key, s->n_cached / KV_BLOCK);
+    kv_seq_close(model_kv_cache(e->kv), s->kv);
+    s->in_cache = false;
+    s->n_cached = 0;
+}
