@@ -64,6 +64,10 @@ static const struct argument run_argument[] = {
      .help = "Show control tokens in the answer; with --raw they are also read in the prompt",
      .parse = argument_flag,
      .offset = offsetof(struct run_arguments, special)},
+    {.name = "parse-special",
+     .help = "Control tokens written in the prompt or a message are read as such (default: they stay text)",
+     .parse = argument_flag,
+     .offset = offsetof(struct run_arguments, parse_special)},
     {.name = "verbose-prompt",
      .help = "Show the prompt's tokens on stderr",
      .parse = argument_flag,
@@ -130,7 +134,7 @@ static enum mr_status chat_tokens(const struct run *r, const struct string_buffe
     if (json_array_size(messages) != n_wanted)
         status = mr_fail(err, MR_BAD_INPUT, "the prompt or the system message is not UTF-8");
     else
-        status = chat_prompt_render(r->chat, messages, (int64_t)time(NULL), ids, err);
+        status = chat_prompt_render(r->chat, messages, (int64_t)time(NULL), r->options.parse_special, ids, err);
     json_decref(messages);
     return status;
 }
@@ -143,10 +147,11 @@ static enum mr_status prompt_tokens(const struct run *r, struct token_list *ids,
     if (status == MR_OK && r->chat != NULL)
         status = chat_tokens(r, &text, ids, err);
     else if (status == MR_OK)
-        status = tokenizer_encode(
-            r->model->tokenizer,
-            &(struct text_run){.s = text.s != NULL ? text.s : "", .n = text.n, .match_control = r->options.special}, 1,
-            ENCODE_ADD_BOS, ids, err);
+        status = tokenizer_encode(r->model->tokenizer,
+                                  &(struct text_run){.s = text.s != NULL ? text.s : "",
+                                                     .n = text.n,
+                                                     .match_control = r->options.special || r->options.parse_special},
+                                  1, ENCODE_ADD_BOS, ids, err);
     string_buffer_release(&text);
     return status;
 }

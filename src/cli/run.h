@@ -9,7 +9,7 @@
 
 struct run_arguments {
     const char *prompt, *file, *system;
-    bool raw, json, quiet, verbose_prompt, special, ignore_eos;
+    bool raw, json, quiet, verbose_prompt, special, parse_special, ignore_eos;
     int max_tokens;
     struct argument_list stop;
 };

@@ -41,8 +41,8 @@ void chat_prompt_free(struct chat_prompt *p)
     free(p);
 }
 
-enum mr_status chat_prompt_render(const struct chat_prompt *p, const json_t *messages, int64_t now, struct token_list *ids,
-                                  struct mr_error *err)
+enum mr_status chat_prompt_render(const struct chat_prompt *p, const json_t *messages, int64_t now, bool match_control,
+                                  struct token_list *ids, struct mr_error *err)
 {
     const struct tokenizer *t = p->model->tokenizer;
     json_t *request = json_pack("{s:O}", "messages", messages);
@@ -52,6 +52,8 @@ enum mr_status chat_prompt_render(const struct chat_prompt *p, const json_t *mes
     enum mr_status status = chat_renderer_render(p->renderer, request, now, &rendered, err);
     if (status == MR_OK && rendered.n_run > INT32_MAX)
         status = mr_fail(err, MR_BAD_INPUT, "the messages are too long");
+    for (size_t i = 0; match_control && i < rendered.n_run; i++)
+        rendered.run[i].match_control = true;
     if (status == MR_OK)
         status = tokenizer_encode(t, rendered.run, (int)rendered.n_run, ENCODE_ADD_BOS, ids, err);
     rendered_release(&rendered);

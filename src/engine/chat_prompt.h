@@ -15,8 +15,9 @@ enum mr_status chat_prompt_create(struct chat_prompt **out, const struct mr_mode
 void chat_prompt_free(struct chat_prompt *p); /* takes NULL */
 
 /* Append the ids of the rendered messages (an array) to *ids; the template opens the answer. now: seconds since the
- * epoch. What a caller wrote never becomes a control token. BAD_INPUT: the template's own message. */
-enum mr_status chat_prompt_render(const struct chat_prompt *p, const json_t *messages, int64_t now, struct token_list *ids,
-                                  struct mr_error *err);
+ * epoch. What a caller wrote never becomes a control token, unless match_control is true. BAD_INPUT: the template's own
+ * message. */
+enum mr_status chat_prompt_render(const struct chat_prompt *p, const json_t *messages, int64_t now, bool match_control,
+                                  struct token_list *ids, struct mr_error *err);
 
 #endif

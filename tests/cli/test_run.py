@@ -202,6 +202,16 @@ def test_control_tokens_in_a_message_stay_text():
 
 
 @needs_smollm2
+@pytest.mark.parametrize("raw", [[], ["--raw"]])
+def test_control_tokens_are_read_on_request(raw):
+    def starts(*args):
+        r = run("run", "-m", SMOLLM2, *raw, "-p", "A<|im_start|>B", "-n", 0, "--verbose-prompt", "-q", *args)
+        return r.stderr.count("'<|im_start|>'")
+
+    assert starts("--parse-special") == starts() + 1
+
+
+@needs_smollm2
 def test_the_system_message_reaches_the_prompt():
     r = run("run", "-m", SMOLLM2, "-p", "hi", "--system", "Answer in Latin.", "-n", 0, "--verbose-prompt", "-q")
     assert "'Answer'" in r.stderr.replace(" ", "") and "Latin" in r.stderr
