@@ -1,5 +1,5 @@
 """What chat templates did wrong elsewhere, with the listed values, and what stays ours: origin of bytes, bounds."""
-import time
+import resource
 
 import pytest
 from jinja_reference import answer_lines, render, render_all
@@ -180,12 +180,27 @@ HOSTILE = {
 }
 
 
+def processor_seconds(*jobs):
+    """Of the child process: what else the machine does counts little."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    answers = render_all(jobs)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, answers
+
+
+@pytest.fixture(scope="module")
+def all_work():
+    """What a template takes that does nothing but loop until the work it is allowed is used up."""
+    seconds, answers = processor_seconds((HOSTILE["nested loops"], {}))
+    assert "work" in answers[0]["error"]
+    return seconds
+
+
 @pytest.mark.parametrize("template", HOSTILE.values(), ids=HOSTILE)
-def test_a_hostile_template_ends_in_an_error_soon(template):
-    start = time.monotonic()
-    answer = render(template)
-    assert time.monotonic() - start < 30  # a second on a machine with nothing else to do
-    assert "error" in answer, answer["text"][:100]
+def test_a_hostile_template_ends_in_an_error_soon(template, all_work):
+    seconds, answers = processor_seconds((template, {}))
+    assert "error" in answers[0], answers[0]["text"][:100]
+    assert seconds < 10 * all_work
 
 
 @pytest.mark.parametrize("open, middle, close", [("(", "1", ")"), ("[", "1", "]"), ("{1:", "1", "}"), ("-", "1", ""), ("not ", "1", ""),
@@ -224,10 +239,7 @@ def test_work_grows_linearly_with_the_chat():
     template = "{% for m in messages %}<{{ m.role }}>{{ m.content | trim }}{{ m | tojson }}{% endfor %}"
 
     def seconds(n):
-        job = (template, {"messages": [{"role": "user", "content": "hello there " * 20}] * n})
-        start = time.perf_counter()
-        render_all([job])
-        return time.perf_counter() - start
+        return processor_seconds((template, {"messages": [{"role": "user", "content": "hello there " * 20}] * n}))[0]
 
     seconds(100)
     assert min(seconds(8000) for _ in range(3)) < 4 * min(seconds(4000) for _ in range(3)) + 0.05
