@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/memory_free.h"
 #include "model/family.h"
 #include "model/model_state.h"
 
@@ -22,6 +23,15 @@ bool precision_from_name(enum precision *out, const char *name)
 
 const char *precision_name(enum precision p) { return precision_names[p]; }
 
+enum weight_form model_weight_form(enum precision p)
+{
+    static const enum weight_form form[N_PRECISIONS] = {
+        [PRECISION_AUTO] = WEIGHT_AS_IT_IS, [PRECISION_FP32] = WEIGHT_F32,    [PRECISION_BF16] = WEIGHT_BF16,
+        [PRECISION_FP16] = WEIGHT_F16,      [PRECISION_INT8] = WEIGHT_8_BITS, [PRECISION_INT4] = WEIGHT_4_BITS,
+    };
+    return form[p];
+}
+
 void model_options_defaults(struct model_options *options)
 {
     *options = (struct model_options){.max_row = 512, .max_logits = 64};
@@ -29,9 +39,6 @@ void model_options_defaults(struct model_options *options)
 
 static enum mr_status check_options(const struct model_options *o, struct mr_error *err)
 {
-    if (o->precision == PRECISION_BF16 || o->precision == PRECISION_FP16 || o->precision == PRECISION_INT4)
-        return mr_fail(err, MR_NO_SUPPORT, "precision '%s' is not available; auto, fp32 and int8 are",
-                       precision_name(o->precision));
     if (o->max_row < 1 || o->max_row > 1 << 16 || o->max_logits < 1 || o->max_logits > 1 << 16)
         return mr_fail(err, MR_BAD_INPUT, "a batch of %d rows, %d of them with logits: not in 1..%d", o->max_row, o->max_logits,
                        1 << 16);
@@ -45,7 +52,9 @@ static void fill_info(struct model *m)
     m->info = (struct model_info){
         .family = h->arch,
         .kv_type = kv_names[m->kv_type],
-        .precision = m->w.has_q8 ? "int8" : "fp32",
+        .precision = precision_name(m->options.precision != PRECISION_AUTO ? m->options.precision
+                                    : m->w.has_q8                          ? PRECISION_INT8
+                                                                           : PRECISION_FP32),
         .n_vocab = h->n_vocab,
         .n_ctx_train = h->n_ctx_train,
         .n_position = h->n_position,
@@ -65,9 +74,21 @@ static void fill_info(struct model *m)
     };
 }
 
+static enum mr_status check_memory(const struct gguf *g, const struct model_options *options, struct mr_error *err)
+{
+    struct model_memory need;
+    MR_TRY(model_estimate(&need, g, options, 1, err));
+    const size_t have = options->memory_bytes > 0 ? options->memory_bytes : memory_free_bytes();
+    if (need.weight_bytes > have || need.activation_bytes > have - need.weight_bytes)
+        return mr_fail(err, MR_NO_MEMORY, "weights take %.3f GB and activations %.3f GB, but %.3f GB of memory are free",
+                       (double)need.weight_bytes * 1e-9, (double)need.activation_bytes * 1e-9, (double)have * 1e-9);
+    return MR_OK;
+}
+
 static enum mr_status build(struct model *m, const struct gguf *g, struct mr_error *err)
 {
     const size_t n_row = (size_t)m->options.max_row, n_logits = (size_t)m->options.max_logits;
+    MR_TRY(check_memory(g, &m->options, err));
     MR_TRY(hparams_read(&m->h, g, err));
     MR_TRY(weights_load(&m->w, &m->h, g, &m->options, false, err));
     MR_TRY(activations_create(&m->act, &m->h, &m->w, &m->options, false, err));
@@ -161,7 +182,7 @@ const char *model_kernel_name(const struct gguf_tensor *t, const struct model_op
     if (t->n_dims < 2 || t->n_dims > 3 || t->dims[0] > MAX_WIDTH || t->dims[1] > INT32_MAX)
         return "";
     const struct weight_source source = {t->quant, (int)t->dims[1], (int)t->dims[0]};
-    if (d->ops->weight_plan(d, &w, &source, options->precision == PRECISION_FP32, NULL) != MR_OK)
+    if (d->ops->weight_plan(d, &w, &source, model_weight_form(options->precision), NULL) != MR_OK)
         return "";
     return d->ops->weight_kernel_name(&w);
 }
@@ -245,10 +266,8 @@ static int fill_rows(struct model *m, const struct model_kv *kv, const struct ba
     return n_logits;
 }
 
-static void run(struct model *m, const struct model_kv *kv, const struct batch *b)
+static struct pass make_pass(const struct model *m, const struct model_kv *kv, const struct batch *b)
 {
-    const struct family *family = m->h.family;
-    m->n_logits = fill_rows(m, kv, b);
     struct pass p = activations_pass(&m->act, b->n_row, &m->fine, m->n_logits, &m->fine_logits);
     p.token = b->token;
     p.position = m->position;
@@ -256,15 +275,50 @@ static void run(struct model *m, const struct model_kv *kv, const struct batch *
     p.blocks[1] = m->blocks[1];
     p.kv = kv->view;
     p.logits_row = m->logits_row;
-    family->embed(&p);
-    for (int i = 0; i < m->h.n_layer; i++) {
-        p.ops->enter_layer(p.device, i);
-        family->layer(&p, i);
+    return p;
+}
+
+static void run_pass(struct pass *p)
+{
+    const struct family *family = p->h->family;
+    p->layer = -1;
+    family->embed(p);
+    for (int i = 0; i < p->h->n_layer; i++) {
+        p->layer = i;
+        p->ops->enter_layer(p->device, i);
+        family->layer(p, i);
     }
-    p.ops->enter_layer(p.device, -1);
-    family->head(&p);
+    p->layer = -1;
+    p->ops->enter_layer(p->device, -1);
+    family->head(p);
+}
+
+/* Run the rows again, the same ones to the same places in the cache, and look at what each step gives. */
+static enum mr_status find_fault(struct pass *p, struct mr_error *err)
+{
+    struct pass_fault fault = {0};
+    p->fault = &fault;
+    run_pass(p);
+    if (fault.step == NULL)
+        return mr_fail(err, MR_BAD_FORMAT, "the model's numbers become NaN or infinite");
+    if (fault.layer < 0)
+        return mr_fail(err, MR_BAD_FORMAT, "outside the layers: %s gave NaN or infinity in row %d", fault.step, fault.row);
+    return mr_fail(err, MR_BAD_FORMAT, "layer %d: %s gave NaN or infinity in row %d", fault.layer, fault.step, fault.row);
+}
+
+/* Rows without logits leave their traces in the cache, so all are looked at. */
+static enum mr_status run(struct model *m, const struct model_kv *kv, const struct batch *b, struct mr_error *err)
+{
+    m->n_logits = fill_rows(m, kv, b);
+    struct pass p = make_pass(m, kv, b);
+    run_pass(&p);
+    const bool finite = p.ops->is_finite(p.device, &p.x) && (!p.has_delta || p.ops->is_finite(p.device, &p.delta)) &&
+                        (m->n_logits == 0 || p.ops->is_finite(p.device, &p.logits));
+    if (!finite)
+        return find_fault(&p, err);
     if (m->n_logits > 0)
         p.ops->download(p.device, m->logits, &p.logits);
+    return MR_OK;
 }
 
 enum mr_status model_forward(struct model *m, struct model_kv *kv, const struct batch *batch, struct mr_error *err)
@@ -274,8 +328,8 @@ enum mr_status model_forward(struct model *m, struct model_kv *kv, const struct 
     if (status == MR_OK) {
         status = reserve_runs(kv, batch, err);
         if (status == MR_OK)
-            run(m, kv, batch);
-        else
+            status = run(m, kv, batch, err);
+        if (status != MR_OK)
             undo_runs(kv, batch);
     }
     for (int i = 0; status == MR_OK && i < batch->n_row; i += kv->run_length[batch->seq[i]])

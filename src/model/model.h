@@ -13,16 +13,16 @@
 #include "base/status.h"
 #include "cache/kv_cache.h"
 #include "format/gguf.h"
-#include "ops/device.h"
+#include "ops/ops.h"
 
-/* The arithmetic of the products. */
+/* The arithmetic: docs/forward-pass.md has the table. */
 enum precision {
-    PRECISION_AUTO, /* int8 where the file's weights are quantised, their own type with f32 activations elsewhere */
-    PRECISION_FP32, /* weights decoded to f32, f32 activations, f32 keys and values */
-    PRECISION_BF16, /* NO_SUPPORT so far */
-    PRECISION_FP16, /* NO_SUPPORT so far */
-    PRECISION_INT8, /* int8 activations for quantised weights, f32 activations for F32, F16 and BF16 weights */
-    PRECISION_INT4, /* NO_SUPPORT so far */
+    PRECISION_AUTO, /* weights as in the file: quantised ones with int8 activations, others with f32 ones */
+    PRECISION_FP32, /* f32 weights, activations, keys and values */
+    PRECISION_BF16, /* bf16 weights, keys and values, f32 activations */
+    PRECISION_FP16, /* f16 weights, keys and values, f32 activations */
+    PRECISION_INT8, /* as auto, but weights wider than 8 bits become Q8_0 */
+    PRECISION_INT4, /* as int8, but weights wider than 4 bits become Q4_0 */
     N_PRECISIONS
 };
 
@@ -43,14 +43,19 @@ struct model_options {
      * listens. */
     bool (*progress)(void *context, size_t done, size_t total);
     void *progress_context;
+    size_t memory_bytes; /* that weights and activations may take; 0: what the system has free */
 };
 
 /* max_row 512, max_logits 64, the rest zero: the caller sets device. */
 void model_options_defaults(struct model_options *options);
 
+/* How weights are kept. */
+enum weight_form model_weight_form(enum precision p);
+
 /* Load the weights, a few megabytes of the file at a time; g may be closed afterwards, a packed one (below) not
  * before the model is freed.
- * BAD_FORMAT, NOT_FOUND, NO_SUPPORT: the message names the key or tensor, and its value or shape. CANCELLED: progress said
+ * BAD_FORMAT, NOT_FOUND, NO_SUPPORT: the message names the key or tensor, and its value or shape. NO_MEMORY: with what the
+ * model needs and what is free, before anything is loaded. CANCELLED: progress said
  * not to go on. */
 enum mr_status model_open(struct model **out, const struct gguf *g, const struct model_options *options, struct mr_error *err);
 /* Write the model to a file whose weights lie as they do in memory: opened, they are mapped and used as they are, so that file
@@ -116,7 +121,7 @@ struct batch {
 
 /* Run the rows; their keys and values are in the cache afterwards. Positions follow from the sequences' lengths.
  * FULL: no block is free, nothing changed. BAD_INPUT: a token id is not in the vocabulary, a sequence grows beyond max_token
- * or rows are too many; nothing changed. */
+ * or rows are too many; nothing changed. BAD_FORMAT: NaN or infinity came up; the message names the layer and the step. */
 enum mr_status model_forward(struct model *m, struct model_kv *kv, const struct batch *batch, struct mr_error *err);
 
 /* Logits [n_vocab] of the i-th row that asked for them in the last model_forward; host memory, valid until the next one. */

@@ -7,9 +7,16 @@
 
 enum kv_type model_kv_type(const struct model_options *options)
 {
-    if (options->precision == PRECISION_FP32)
+    switch (options->precision) {
+    case PRECISION_FP32:
         return KV_F32;
-    return options->kv_bf16 ? KV_BF16 : KV_F16;
+    case PRECISION_FP16:
+        return KV_F16;
+    case PRECISION_BF16:
+        return KV_BF16;
+    default:
+        return options->kv_bf16 ? KV_BF16 : KV_F16;
+    }
 }
 
 static int64_t blocks_for(int64_t n_token) { return (n_token + KV_BLOCK - 1) / KV_BLOCK; }

@@ -21,7 +21,7 @@ static enum mr_status bind_layer(struct loader *l, struct layer_weights *w, int 
     MR_TRY(loader_layer_vector(l, &w->q_norm, layer, "attn_q_norm.weight", h->n_head * h->head_dim, err));
     MR_TRY(loader_layer_vector(l, &w->k_norm, layer, "attn_k_norm.weight", h->n_head_kv * h->head_dim, err));
     MR_TRY(loader_layer_vector(l, &w->ffn_norm, layer, "ffn_norm.weight", h->n_embd, err));
-    MR_TRY(loader_layer_matrix(l, &w->router, layer, "ffn_gate_inp.weight", h->n_expert, h->n_embd, err));
+    MR_TRY(loader_layer_router(l, &w->router, layer, "ffn_gate_inp.weight", err));
     MR_TRY(loader_layer_experts(l, &w->gate, layer, "ffn_gate_exps.weight", h->n_ff, h->n_embd, err));
     MR_TRY(loader_layer_experts(l, &w->up, layer, "ffn_up_exps.weight", h->n_ff, h->n_embd, err));
     return loader_layer_experts(l, &w->down, layer, "ffn_down_exps.weight", h->n_embd, h->n_ff, err);

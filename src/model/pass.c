@@ -3,6 +3,18 @@
 
 static const struct tensor absent;
 
+/* A step has given x. */
+static void look(struct pass *p, const char *step, const struct tensor *x)
+{
+    if (p->fault == NULL || p->fault->step != NULL || p->ops->is_finite(p->device, x))
+        return;
+    struct tensor row = *x;
+    row.n_row = 1;
+    for (int r = 0; r < x->n_row && p->ops->is_finite(p->device, &row); r++)
+        row.offset += x->row_bytes;
+    *p->fault = (struct pass_fault){step, p->layer, (int)((row.offset - x->offset) / x->row_bytes)};
+}
+
 void pass_embed(struct pass *p)
 {
     struct device *e = p->embed_device;
@@ -11,6 +23,7 @@ void pass_embed(struct pass *p)
         e->ops->download(e, p->host, &p->embedded);
         p->ops->upload(p->device, &p->x, p->host);
     }
+    look(p, "the embedding", &p->x);
     for (int i = 0; i < p->h->n_rope; i++)
         p->ops->rope_angles(p->device, &p->angles[i], &p->h->rope[i], p->position);
     p->has_delta = false;
@@ -45,16 +58,20 @@ void pass_layer_norm(struct pass *p, const struct tensor *weight, const struct t
                                    .out = p->normed,
                                    .eps = p->h->norm_eps};
     p->ops->norm(p->device, &args);
+    look(p, "the residual sum", &p->x);
+    look(p, "the norm", &p->normed.f32);
     p->has_delta = false;
     p->delta_weight = absent;
 }
 
 void pass_norm(struct pass *p, const struct tensor *weight) { pass_layer_norm(p, weight, &absent); }
 
-static void product_to_delta(struct pass *p, const struct weight *w, const struct tensor *bias, const struct activation_view *x)
+static void product_to_delta(struct pass *p, const struct weight *w, const struct tensor *bias, const struct activation_view *x,
+                             const char *step)
 {
     const struct product product = {.weight = w, .bias = *bias, .out = p->delta};
     p->ops->matmul(p->device, &product, 1, x);
+    look(p, step, &p->delta);
     p->has_delta = true;
 }
 
@@ -97,9 +114,12 @@ void pass_attention(struct pass *p, int layer, const struct rope *rope, const st
                                         .cap = h->attention_cap,
                                         .out = for_products(&p->attended, output, 1)};
     project(p, w);
+    look(p, "the product of q, k and v", &p->qkv);
     p->ops->rope_store(p->device, &args);
+    look(p, "the rotation of q", &p->q);
     p->ops->attention(p->device, &args);
-    product_to_delta(p, &w->o, &w->o_bias, &args.out);
+    look(p, "attention", &p->attended.f32);
+    product_to_delta(p, &w->o, &w->o_bias, &args.out, "the output product");
 }
 
 void pass_feed_forward(struct pass *p, int layer, enum glu_kind kind)
@@ -109,8 +129,11 @@ void pass_feed_forward(struct pass *p, int layer, enum glu_kind kind)
     const struct weight *const down[] = {&w->down};
     const struct activation_view gated = for_products(&p->gated, down, 1);
     p->ops->matmul(p->device, products, 2, &p->normed);
+    look(p, "the gate product", &p->gate);
+    look(p, "the up product", &p->up);
     p->ops->glu(p->device, &gated, &p->gate, &p->up, kind);
-    product_to_delta(p, &w->down, &absent, &gated);
+    look(p, "the gated product", &p->gated.f32);
+    product_to_delta(p, &w->down, &absent, &gated, "the down product");
 }
 
 void pass_plain_feed_forward(struct pass *p, int layer)
@@ -120,8 +143,9 @@ void pass_plain_feed_forward(struct pass *p, int layer)
     const struct weight *const down[] = {&w->down};
     const struct activation_view gated = for_products(&p->gated, down, 1);
     p->ops->matmul(p->device, &up, 1, &p->normed);
+    look(p, "the up product", &p->gated.f32);
     p->ops->quantize(p->device, &gated);
-    product_to_delta(p, &w->down, &w->down_bias, &gated);
+    product_to_delta(p, &w->down, &w->down_bias, &gated, "the down product");
 }
 
 void pass_experts(struct pass *p, int layer, enum glu_kind kind)
@@ -134,11 +158,17 @@ void pass_experts(struct pass *p, int layer, enum glu_kind kind)
     const struct activation_view in = for_products(&p->slot_in, first, 2), gated = for_products(&p->gated, second, 1);
     p->ops->matmul(p->device, &score, 1, &p->normed);
     p->ops->route(p->device, &p->routing, &p->score);
+    look(p, "the router", &p->score);
     p->ops->gather_slots(p->device, &in, &p->normed, &p->routing);
     p->ops->matmul_experts(p->device, products, 2, &in, &p->routing);
+    look(p, "the experts' gate product", &p->gate);
+    look(p, "the experts' up product", &p->up);
     p->ops->glu(p->device, &gated, &p->gate, &p->up, kind);
+    look(p, "the experts' gated product", &p->gated.f32);
     p->ops->matmul_experts(p->device, &down, 1, &gated, &p->routing);
+    look(p, "the experts' down product", &p->slot_out);
     p->ops->mix_experts(p->device, &p->delta, &p->slot_out, &p->routing);
+    look(p, "the sum of experts", &p->delta);
     p->has_delta = true;
 }
 
@@ -159,7 +189,9 @@ void pass_head(struct pass *p)
     if (p->has_delta)
         p->ops->gather_rows(p->device, &p->picked_delta, &p->delta, p->logits_row);
     p->ops->norm(p->device, &args);
+    look(p, "the last norm", &args.out.f32);
     p->ops->matmul(p->device, &product, 1, &args.out);
+    look(p, "the product of the logits", &p->logits);
     if (p->h->final_cap > 0)
         p->ops->soft_cap(p->device, &p->logits, p->h->final_cap);
 }

@@ -12,12 +12,22 @@ enum {
     FINE_POSITIONS = 32
 };
 
+/* The first step that gave NaN or infinity, where one is looked for. */
+struct pass_fault {
+    const char *step; /* NULL: none so far */
+    int layer;
+    int row;
+};
+
 /* Views of the activation memory, cut to the rows of the present call. */
 struct pass {
     const struct hparams *h;
     const struct weights *w;
     struct device *device; /* of the layers */
     const struct ops *ops;
+
+    int layer;                /* at hand; -1: outside of them */
+    struct pass_fault *fault; /* NULL: steps are not looked at */
 
     int n_row;
     const int32_t *token;             /* [n_row] */

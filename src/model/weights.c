@@ -69,14 +69,14 @@ static enum mr_status add_item(struct loader *l, const struct item *item, struct
     return MR_OK;
 }
 
-/* n_expert 0: one matrix. */
-static enum mr_status bind_matrix(struct loader *l, struct weight *out, struct device *device, const char *name, int n_expert,
-                                  int n_out, int n_in, struct mr_error *err)
+/* A matrix that is kept in `form`; n_expert 0: one. */
+static enum mr_status bind_matrix(struct loader *l, struct weight *out, struct device *device, enum weight_form form,
+                                  const char *name, int n_expert, int n_out, int n_in, struct mr_error *err)
 {
     const struct gguf_tensor *t;
     MR_TRY(claim(l, &t, name, (struct shape){n_in, n_out, n_expert > 0 ? n_expert : 1}, err));
     const struct weight_source source = {t->quant, n_out, n_in};
-    const enum mr_status status = device->ops->weight_plan(device, out, &source, l->options->precision == PRECISION_FP32, err);
+    const enum mr_status status = device->ops->weight_plan(device, out, &source, form, err);
     if (status != MR_OK)
         return mr_fail_in(err, status, "tensor '%s'", name);
     l->weights->has_q8 |= out->wants_q8;
@@ -115,7 +115,7 @@ enum mr_status loader_layer_vector(struct loader *l, struct tensor *out, int lay
 
 enum mr_status loader_matrix(struct loader *l, struct weight *out, const char *name, int n_out, int n_in, struct mr_error *err)
 {
-    return bind_matrix(l, out, l->options->device, name, 0, n_out, n_in, err);
+    return bind_matrix(l, out, l->options->device, model_weight_form(l->options->precision), name, 0, n_out, n_in, err);
 }
 
 enum mr_status loader_layer_matrix(struct loader *l, struct weight *out, int layer, const char *name, int n_out, int n_in,
@@ -124,10 +124,17 @@ enum mr_status loader_layer_matrix(struct loader *l, struct weight *out, int lay
     return loader_matrix(l, out, layer_name(layer, name).s, n_out, n_in, err);
 }
 
+enum mr_status loader_layer_router(struct loader *l, struct weight *out, int layer, const char *name, struct mr_error *err)
+{
+    const enum weight_form form = l->options->precision == PRECISION_FP32 ? WEIGHT_F32 : WEIGHT_AS_IT_IS;
+    return bind_matrix(l, out, l->options->device, form, layer_name(layer, name).s, 0, l->h->n_expert, l->h->n_embd, err);
+}
+
 enum mr_status loader_layer_experts(struct loader *l, struct weight *out, int layer, const char *name, int n_out, int n_in,
                                     struct mr_error *err)
 {
-    return bind_matrix(l, out, l->options->device, layer_name(layer, name).s, l->h->n_expert, n_out, n_in, err);
+    return bind_matrix(l, out, l->options->device, model_weight_form(l->options->precision), layer_name(layer, name).s,
+                       l->h->n_expert, n_out, n_in, err);
 }
 
 enum mr_status loader_attention(struct loader *l, struct layer_weights *w, int layer, struct mr_error *err)
@@ -162,9 +169,10 @@ static enum mr_status bind_ends(struct loader *l, struct mr_error *err)
     const struct hparams *h = l->h;
     struct weights *w = l->weights;
     const bool tied = gguf_tensor_find(l->g, "output.weight") == NULL;
-    MR_TRY(bind_matrix(l, &w->embed, l->embed_device, "token_embd.weight", 0, h->n_vocab, h->n_embd, err));
+    const enum weight_form form = model_weight_form(l->options->precision);
+    MR_TRY(bind_matrix(l, &w->embed, l->embed_device, form, "token_embd.weight", 0, h->n_vocab, h->n_embd, err));
     if (!tied || l->embed_device != l->options->device)
-        MR_TRY(bind_matrix(l, &w->output, l->options->device, tied ? "token_embd.weight" : "output.weight", 0, h->n_vocab,
+        MR_TRY(bind_matrix(l, &w->output, l->options->device, form, tied ? "token_embd.weight" : "output.weight", 0, h->n_vocab,
                            h->n_embd, err));
     return loader_vector(l, &w->output_norm, "output_norm.weight", h->n_embd, err);
 }
@@ -243,10 +251,13 @@ static enum mr_status load_vector(struct loader *l, const struct item *item, voi
     float *values = mem_array(n, sizeof *values);
     if (values == NULL)
         return mr_fail(err, MR_NO_MEMORY, "no memory for a vector of %zu", n);
-    const enum mr_status status = gguf_read(l->g, item->source, 0, slab, item->source->bytes, err);
+    enum mr_status status = gguf_read(l->g, item->source, 0, slab, item->source->bytes, err);
     if (status == MR_OK) {
         item->source->quant->decode(values, slab, n);
         item->device->ops->upload(item->device, item->vector, values);
+        if (!quant_is_finite(item->source->quant, slab, n))
+            status = mr_fail(err, MR_BAD_FORMAT, "tensor '%.*s' has a NaN or an infinity", (int)item->source->name.n,
+                             item->source->name.s);
     }
     free(values);
     return status == MR_OK ? advance(l, item->source->bytes, err) : status;
@@ -278,7 +289,9 @@ static enum mr_status load_matrix(struct loader *l, const struct item *item, con
     for (int first = 0; first < w->n_out; first += step) {
         const int n = w->n_out - first < step ? w->n_out - first : step;
         MR_TRY(gguf_read(l->g, item->source, from + (size_t)first * row, slab, (size_t)n * row, err));
-        MR_TRY(item->device->ops->weight_pack(item->device, w, &source, slab, first, n, err));
+        const enum mr_status status = item->device->ops->weight_pack(item->device, w, &source, slab, first, n, err);
+        if (status != MR_OK)
+            return mr_fail_in(err, status, "tensor '%.*s'", (int)item->source->name.n, item->source->name.s);
         MR_TRY(advance(l, (size_t)n * row, err));
     }
     return MR_OK;

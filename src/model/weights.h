@@ -64,6 +64,8 @@ enum mr_status loader_layer_vector(struct loader *l, struct tensor *out, int lay
                                    struct mr_error *err);
 enum mr_status loader_layer_matrix(struct loader *l, struct weight *out, int layer, const char *name, int n_out, int n_in,
                                    struct mr_error *err);
+/* The scores of experts: kept as they are unless all is f32, for a rounded score may choose another expert. */
+enum mr_status loader_layer_router(struct loader *l, struct weight *out, int layer, const char *name, struct mr_error *err);
 /* n_expert matrices. */
 enum mr_status loader_layer_experts(struct loader *l, struct weight *out, int layer, const char *name, int n_out, int n_in,
                                     struct mr_error *err);

@@ -19,6 +19,16 @@ struct weight_source {
     int n_in;
 };
 
+/* How a device keeps a matrix, and with which activations it multiplies. */
+enum weight_form {
+    WEIGHT_AS_IT_IS, /* the file's type; int8 activations where a product of it takes them, else f32 */
+    WEIGHT_F32,      /* decoded; this and the next two with f32 activations */
+    WEIGHT_F16,
+    WEIGHT_BF16,
+    WEIGHT_8_BITS, /* as it is, but types wider than 8 bits as Q8_0 where rows have whole blocks */
+    WEIGHT_4_BITS  /* types wider than 4 bits as Q4_0 where rows have whole blocks */
+};
+
 /* The same on a device, in the layout that its product reads. */
 struct weight {
     struct buffer *buffer;
@@ -121,12 +131,13 @@ struct ops {
     void (*download)(struct device *d, float *to, const struct tensor *from);
     void (*move)(struct device *d, struct buffer *b, size_t to, size_t from, size_t bytes); /* within a buffer */
 
-    /* How w will be stored: everything in *out but buffer and offset. fp32: decoded, with f32 activations.
+    /* How w will be stored: everything in *out but buffer and offset.
      * NO_SUPPORT: no product of this device takes the block type. */
-    enum mr_status (*weight_plan)(struct device *d, struct weight *out, const struct weight_source *w, bool fp32,
+    enum mr_status (*weight_plan)(struct device *d, struct weight *out, const struct weight_source *w, enum weight_form form,
                                   struct mr_error *err);
     /* Pack the rows first <= o < first + n_row of w, given in the file's form, into its buffer. out->offset is a multiple of
-     * 64; so are first and, unless they are the last ones, n_row. */
+     * 64; so are first and, unless they are the last ones, n_row. BAD_FORMAT: a weight is NaN or infinite, or becomes so in
+     * its new type. */
     enum mr_status (*weight_pack)(struct device *d, const struct weight *out, const struct weight_source *w, const void *rows,
                                   int first, int n_row, struct mr_error *err);
     const char *(*weight_kernel_name)(const struct weight *w);
@@ -150,6 +161,8 @@ struct ops {
     void (*glu)(struct device *d, const struct activation_view *out, const struct tensor *gate, const struct tensor *up,
                 enum glu_kind kind);
     void (*soft_cap)(struct device *d, const struct tensor *x, float cap);
+    /* No value is NaN or infinite. */
+    bool (*is_finite)(struct device *d, const struct tensor *x);
 
     /* Softmax of the scores [n_row][n_expert]; the best n_used, ties to the lower id. An infinite or NaN score makes the
      * weights of its row NaN. */

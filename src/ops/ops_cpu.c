@@ -137,6 +137,7 @@ static const struct ops cpu_ops = {
     .attention = cpu_attention,
     .glu = cpu_glu,
     .soft_cap = cpu_soft_cap,
+    .is_finite = cpu_is_finite,
     .route = cpu_route,
     .gather_slots = cpu_gather_slots,
     .matmul_experts = cpu_matmul_experts,

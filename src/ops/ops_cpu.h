@@ -80,7 +80,7 @@ void cpu_buffer_free(struct buffer *b);
 void cpu_upload(struct device *d, const struct tensor *to, const float *from);
 void cpu_download(struct device *d, float *to, const struct tensor *from);
 void cpu_move(struct device *d, struct buffer *b, size_t to, size_t from, size_t bytes);
-enum mr_status cpu_weight_plan(struct device *d, struct weight *out, const struct weight_source *w, bool fp32,
+enum mr_status cpu_weight_plan(struct device *d, struct weight *out, const struct weight_source *w, enum weight_form form,
                                struct mr_error *err);
 enum mr_status cpu_weight_pack(struct device *d, const struct weight *out, const struct weight_source *w, const void *rows,
                                int first, int n_row, struct mr_error *err);
@@ -95,6 +95,7 @@ void cpu_rope_store(struct device *d, const struct attention_args *args);
 void cpu_attention(struct device *d, const struct attention_args *args);
 void cpu_glu(struct device *d, const struct activation_view *out, const struct tensor *gate, const struct tensor *up,
              enum glu_kind kind);
+bool cpu_is_finite(struct device *d, const struct tensor *x);
 void cpu_route(struct device *d, const struct routing *out, const struct tensor *score);
 void cpu_gather_slots(struct device *d, const struct activation_view *out, const struct activation_view *x,
                       const struct routing *routing);

@@ -1,4 +1,5 @@
 /* ops_cpu_rows.c: what works on rows one by one: norms, gated products, gathers. */
+#include <stdatomic.h>
 #include <string.h>
 
 #include "base/trigonometry.h"
@@ -106,6 +107,28 @@ void cpu_soft_cap(struct device *d, const struct tensor *x, float cap)
 {
     const struct cap c = {x, cap};
     cpu_for_rows(cpu_of(d), soft_cap_rows, &c, x->n_row, 4 * x->n_col);
+}
+
+struct finding {
+    const struct tensor *x;
+    _Atomic bool *bad;
+};
+
+static void look_at_rows(struct cpu_device *d, const void *context, int first, int end)
+{
+    const struct finding *f = context;
+    (void)d;
+    for (int r = first; r < end; r++)
+        if (!quant_is_finite(quant_find(QUANT_F32), cpu_row(f->x, r), (size_t)f->x->n_col))
+            atomic_store(f->bad, true);
+}
+
+bool cpu_is_finite(struct device *d, const struct tensor *x)
+{
+    _Atomic bool bad = false;
+    const struct finding f = {x, &bad};
+    cpu_for_rows(cpu_of(d), look_at_rows, &f, x->n_row, x->n_col);
+    return !atomic_load(&bad);
 }
 
 struct angles {

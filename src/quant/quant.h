@@ -4,6 +4,7 @@
 #ifndef QUANT_QUANT_H
 #define QUANT_QUANT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -42,6 +43,9 @@ const struct quant *quant_find_name(const char *name);
 
 /* The i-th known type, NULL past the end. */
 const struct quant *quant_at(int i);
+
+/* No weight among n (a multiple of block) is a NaN or an infinity: none has a scale that is. */
+bool quant_is_finite(const struct quant *q, const void *blocks, size_t n);
 
 /* Bytes of a row of n weights; 0 where n is not a multiple of the block. */
 size_t quant_row_bytes(const struct quant *q, size_t n);

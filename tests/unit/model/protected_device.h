@@ -79,9 +79,9 @@ static inline void protected_move(struct device *d, struct buffer *b, size_t to,
 }
 
 static inline enum mr_status protected_weight_plan(struct device *d, struct weight *out, const struct weight_source *w,
-                                                   bool fp32, struct mr_error *err)
+                                                   enum weight_form form, struct mr_error *err)
 {
-    return cpu_weight_plan(protected_of(d)->cpu, out, w, fp32, err);
+    return cpu_weight_plan(protected_of(d)->cpu, out, w, form, err);
 }
 
 static inline enum mr_status protected_weight_pack(struct device *d, const struct weight *out, const struct weight_source *w,
@@ -156,6 +156,13 @@ static inline void protected_soft_cap(struct device *d, const struct tensor *x, 
     protected_leave(d);
 }
 
+static inline bool protected_is_finite(struct device *d, const struct tensor *x)
+{
+    const bool finite = cpu_is_finite(protected_enter(d), x);
+    protected_leave(d);
+    return finite;
+}
+
 static inline void protected_route(struct device *d, const struct routing *out, const struct tensor *score)
 {
     cpu_route(protected_enter(d), out, score);
@@ -208,6 +215,7 @@ static const struct ops protected_ops = {
     .attention = protected_attention,
     .glu = protected_glu,
     .soft_cap = protected_soft_cap,
+    .is_finite = protected_is_finite,
     .route = protected_route,
     .gather_slots = protected_gather_slots,
     .matmul_experts = protected_matmul_experts,

@@ -72,7 +72,7 @@ static struct weight make_weight(struct lab *l, int n_out, int seed)
     static float rows[MAX_OUT * N_IN];
     const struct weight_source source = {quant_find(QUANT_F32), n_out, N_IN};
     struct weight w;
-    assert_int_equal(l->device->ops->weight_plan(l->device, &w, &source, false, NULL), MR_OK);
+    assert_int_equal(l->device->ops->weight_plan(l->device, &w, &source, WEIGHT_AS_IT_IS, NULL), MR_OK);
     w.buffer = l->buffer;
     w.offset = l->used;
     l->used = (l->used + w.bytes + 63) / 64 * 64;
@@ -152,7 +152,7 @@ static double int8_product(float *out, int n_row, int n_out, const int32_t *fine
         values[i] = value(3 * i);
     q8_0->encode(blocks, values, (size_t)n_out * N_IN);
     q8_0->decode(values, blocks, (size_t)n_out * N_IN);
-    assert_int_equal(l.device->ops->weight_plan(l.device, &w, &source, false, NULL), MR_OK);
+    assert_int_equal(l.device->ops->weight_plan(l.device, &w, &source, WEIGHT_AS_IT_IS, NULL), MR_OK);
     w.buffer = l.buffer;
     l.used = (w.bytes + 63) / 64 * 64;
     assert_int_equal(l.device->ops->weight_pack(l.device, &w, &source, blocks, 0, n_out, NULL), MR_OK);

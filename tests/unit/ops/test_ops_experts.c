@@ -186,7 +186,7 @@ static struct weight make_experts(struct lab *l, int n_out, int n_in, int n_expe
     float rows[N_OUT * N_IN];
     const struct weight_source source = {quant_find(QUANT_F32), n_out, n_in};
     struct weight w;
-    assert_int_equal(l->device->ops->weight_plan(l->device, &w, &source, false, NULL), MR_OK);
+    assert_int_equal(l->device->ops->weight_plan(l->device, &w, &source, WEIGHT_AS_IT_IS, NULL), MR_OK);
     w.buffer = l->buffer;
     w.n_expert = n_expert;
     w.expert_bytes = w.bytes = (w.bytes + 63) / 64 * 64;
