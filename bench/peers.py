@@ -174,7 +174,9 @@ def main():
     models = json.loads(kept.read_text()) if kept.exists() else {}
 
     def draw():
-        (a.output / "performance.md").write_text(page(models, a.engines.split(",")))
+        path = a.output / "performance.md"
+        _, title, fusion = path.read_text().partition("\n## Fusion\n") if path.exists() else ("", "", "")  # bench/fusion.py wrote it
+        path.write_text(page(models, a.engines.split(",")) + title + fusion)
         write_plot(python, models, a.engines.split(","), a.output / "performance.svg")
 
     def save(name, measured):

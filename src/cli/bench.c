@@ -88,7 +88,7 @@ static const struct argument rows[] = {
      .parse = argument_flag,
      .offset = FIELD(bench.profile)},
     {.name = "kernels",
-     .help = "Time each matrix product alone; needs no model",
+     .help = "Time each matrix product alone, and LayerNorm and GELU in front of one; needs no model",
      .parse = argument_flag,
      .offset = FIELD(kernels)},
     {.name = "kernel",
@@ -151,6 +151,7 @@ struct run {
     struct peaks peaks;
     struct machine_watch watch;
     struct kernel_figures kernels;
+    struct pipeline_figure pipeline[PIPELINE_FIGURES_MAX];
     struct bench_model model;
     struct bench_report report;
     struct bench_summary summary;
@@ -162,13 +163,16 @@ static enum mr_status run_kernels(struct run *r, struct mr_error *err)
     if (k == NULL)
         return mr_fail(err, MR_NO_MEMORY, "no memory for the table of kernels");
     kernels_select(k, r->features);
-    const enum mr_status status =
-        kernel_bench(k, r->o->kernel != NULL ? r->o->kernel : "", &r->limits, keep_figure, &r->kernels, &interrupted, err);
+    const char *filter = r->o->kernel != NULL ? r->o->kernel : "";
+    enum mr_status status = kernel_bench(k, filter, &r->limits, keep_figure, &r->kernels, &interrupted, err);
+    if (status == MR_OK)
+        status = pipeline_bench(r->pipeline, &r->summary.n_pipeline, k, filter, r->limits.n_threads, &interrupted, err);
+    r->summary.pipeline = r->pipeline;
     free(k);
     watch_sample(&r->watch);
     r->summary.kernel = r->kernels.figure;
     r->summary.n_kernel = (int)r->kernels.n;
-    if (status == MR_OK && r->kernels.n == 0 && !r->kernels.failed)
+    if (status == MR_OK && r->kernels.n == 0 && r->summary.n_pipeline == 0 && !r->kernels.failed)
         return mr_fail(err, MR_BAD_INPUT, "--kernel: '%.60s' is in no kernel's name", r->o->kernel);
     return r->kernels.failed ? mr_fail(err, MR_NO_MEMORY, "no memory for the figures of kernels") : status;
 }

@@ -74,6 +74,13 @@ static json_t *kernel_json(const struct kernel_figure *k)
                      "n_row", k->n_row, "seconds", k->seconds, "gops", k->gops, "gb_s", k->gb_s, "mfu", k->mfu, "mbu", k->mbu);
 }
 
+static json_t *pipeline_json(const struct pipeline_figure *p)
+{
+    return json_pack("{s:s, s:i, s:i, s:f, s:f, s:I, s:I}", "kernel", p->kernel, "n_row", p->n_row, "n", p->n, "fused_seconds",
+                     p->fused_s, "unfused_seconds", p->unfused_s, "fused_bytes", (json_int_t)p->fused_bytes, "unfused_bytes",
+                     (json_int_t)p->unfused_bytes);
+}
+
 static json_t *model_json(const struct bench_summary *s)
 {
     if (s->model == NULL)
@@ -95,7 +102,14 @@ json_t *bench_json(const struct bench_summary *s)
         json_array_append_new(results, result_json(&s->report->result[i], s->limits));
     json_t *root = json_pack("{s:o, s:o, s:o, s:o}", "limits", limits_json(s->limits), "machine", machine_json(&s->machine),
                              "results", results, "model", model_json(s));
-    if (root == NULL || s->n_kernel == 0)
+    if (root == NULL)
+        return root;
+    json_t *pipelines = s->n_pipeline > 0 ? json_array() : NULL;
+    for (int i = 0; i < s->n_pipeline; i++)
+        json_array_append_new(pipelines, pipeline_json(&s->pipeline[i]));
+    if (pipelines != NULL)
+        json_object_set_new(root, "pipelines", pipelines);
+    if (s->n_kernel == 0)
         return root;
     json_t *kernels = json_array();
     for (int i = 0; i < s->n_kernel; i++)

@@ -133,6 +133,21 @@ static void kernels_text(const struct bench_summary *s, struct string_buffer *ou
     }
 }
 
+static void pipelines_text(const struct bench_summary *s, struct string_buffer *out)
+{
+    string_buffer_printf(
+        out,
+        "\nLayerNorm, GELU, Linear: the first two as one kernel, and step by step\n%-20s %6s %6s %11s %11s %7s %9s %9s %7s\n",
+        "kernel", "rows", "width", "fused us", "unfused us", "time %", "fused MB", "unfused", "MB %");
+    for (int i = 0; i < s->n_pipeline; i++) {
+        const struct pipeline_figure *p = &s->pipeline[i];
+        string_buffer_printf(out, "%-20s %6d %6d %11.1f %11.1f %7.1f %9.2f %9.2f %7.1f\n", p->kernel, p->n_row, p->n,
+                             p->fused_s * 1e6, p->unfused_s * 1e6, 100 * p->fused_s / p->unfused_s,
+                             (double)p->fused_bytes * 1e-6, (double)p->unfused_bytes * 1e-6,
+                             100 * (double)p->fused_bytes / (double)p->unfused_bytes);
+    }
+}
+
 void bench_text(const struct bench_summary *s, struct string_buffer *out)
 {
     limits_text(s->limits, out);
@@ -141,6 +156,8 @@ void bench_text(const struct bench_summary *s, struct string_buffer *out)
         model_text(s, out);
     if (s->n_kernel > 0)
         kernels_text(s, out);
+    if (s->n_pipeline > 0)
+        pipelines_text(s, out);
     if (s->report == NULL)
         return;
     if (s->report->n_result > 0)

@@ -272,6 +272,23 @@ static void kernels_are_timed_one_by_one(void **state)
     free(all);
 }
 
+static void layer_norm_and_gelu_are_timed_fused_and_not(void **state)
+{
+    (void)state;
+    struct pipeline_figure f[PIPELINE_FIGURES_MAX];
+    struct kernels *k = calloc(1, sizeof *k);
+    int n;
+    assert_non_null(k);
+    kernels_select(k, cpu_detect());
+    assert_int_equal(pipeline_bench(f, &n, k, "layer_norm_gelu q", 2, NULL, NULL), MR_OK);
+    assert_int_equal(n, 2);
+    for (int i = 0; i < n; i++) {
+        assert_true(f[i].kernel[0] == 'q' && f[i].fused_s > 0 && f[i].unfused_s > 0);
+        assert_true(f[i].fused_bytes < f[i].unfused_bytes);
+    }
+    free(k);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -287,6 +304,7 @@ int main(void)
         cmocka_unit_test(rows_are_ordered_by_time),
         cmocka_unit_test(cases_say_what_they_need),
         cmocka_unit_test(kernels_are_timed_one_by_one),
+        cmocka_unit_test(layer_norm_and_gelu_are_timed_fused_and_not),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
