@@ -1,4 +1,5 @@
 /* chat.c: the conversation on a terminal. */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -34,15 +35,18 @@ static void on_help(struct chat *c, const char *argument);
 
 static void on_system(struct chat *c, const char *argument)
 {
-    if (has_system(c))
+    const bool had = has_system(c);
+    if (had)
         json_array_remove(c->messages, 0);
     if (argument[0] == '\0') {
-        printf("The system message is gone.\n");
+        printf(had ? "The system message is gone.\n" : "There is no system message.\n");
         return;
     }
     json_t *message = json_pack("{s:s, s:s}", "role", "system", "content", argument);
     if (message == NULL || json_array_insert_new(c->messages, 0, message) != 0)
         printf("The system message is not UTF-8.\n");
+    else
+        printf("The system message is set.\n");
 }
 
 static void on_reset(struct chat *c, const char *argument)
@@ -50,6 +54,8 @@ static void on_reset(struct chat *c, const char *argument)
     (void)argument;
     while (json_array_size(c->messages) > (has_system(c) ? 1u : 0u))
         drop_last_message(c);
+    generation_release(&c->last);
+    generation_init(&c->last);
     printf("The conversation begins anew.\n");
 }
 
@@ -58,7 +64,7 @@ static void on_save(struct chat *c, const char *argument)
     if (argument[0] == '\0')
         printf("/save needs a file name.\n");
     else if (json_dump_file(c->messages, argument, JSON_INDENT(2)) != 0)
-        printf("%s cannot be written.\n", argument);
+        printf("%s cannot be written: %s.\n", argument, strerror(errno));
     else
         printf("%zu messages are in %s.\n", json_array_size(c->messages), argument);
 }

@@ -103,6 +103,7 @@ def test_the_system_message_can_be_set_and_outlives_a_reset(chat, tmp_path):
     t.type("hi\r")
     t.expect(PROMPT)
     t.type("/system Second: \u00e9.\r")
+    t.expect("system message is set")
     t.expect(PROMPT)
     t.type("/reset\r")
     t.expect("begins anew")
@@ -110,6 +111,37 @@ def test_the_system_message_can_be_set_and_outlives_a_reset(chat, tmp_path):
     t.type(f"/save {saved}\r")
     t.expect("1 messages are in")
     assert json.loads(saved.read_text()) == [{"role": "system", "content": "Second: \u00e9."}]
+
+
+def test_a_reset_empties_the_context(chat):
+    t = chat("-n", "1", "-q")
+    t.type("hi\r")
+    t.expect(PROMPT)
+    t.type("/stats\r")
+    t.expect(r"first token after .*\n.*context: [1-9]\d* of 8192")
+    t.expect(PROMPT)
+    t.type("/reset\r")
+    t.expect(PROMPT)
+    t.type("/stats\r")
+    assert "first token" not in t.expect("context: 0 of 8192")
+
+
+def test_a_system_message_can_be_taken_back(chat):
+    t = chat("--system", "First.")
+    t.type("/system\r")
+    t.expect("system message is gone")
+    t.expect(PROMPT)
+    t.type("/system\r")
+    t.expect("There is no system message")
+
+
+def test_a_file_that_cannot_be_written_is_told_with_the_reason(chat, tmp_path):
+    t = chat()
+    t.type("/save\r")
+    t.expect("/save needs a file name")
+    t.expect(PROMPT)
+    t.type(f"/save {tmp_path}/none/s.json\r")
+    t.expect("cannot be written: No such file")
 
 
 def test_what_does_not_fit_is_said_with_both_numbers(chat):
