@@ -283,9 +283,9 @@ struct mr_engine_stats {
     int64_t n_prompt_rows;  /* of prompts, and of what was put aside and computed again */
     int64_t n_redone_rows;  /* of those, the second kind */
     int64_t n_preempted;    /* times that an answer was put aside */
-    int64_t n_kv_tokens;    /* that sequences hold, those that they share once for each */
     size_t kv_bytes;        /* of all blocks */
     size_t kv_bytes_in_use; /* of blocks that sequences hold */
+    size_t kv_bytes_live;   /* of tokens in those, once for each sequence that shares them */
     size_t kv_bytes_cached; /* of blocks that only the prefix cache holds: free when needed */
     int64_t n_looked_up;    /* tokens of the prompts of answers that began */
     int64_t n_found;        /* of those, in the prefix cache or the prompt of another answer */

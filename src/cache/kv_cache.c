@@ -319,6 +319,15 @@ void kv_seq_adopted(struct kv_cache *kv, kv_seq seq, int n_token)
         s->first_block[i] = first_read_block(&kv->group[i], n_token);
 }
 
+size_t kv_seq_bytes(const struct kv_cache *kv, kv_seq seq)
+{
+    const struct sequence *s = &kv->seq[seq];
+    size_t bytes = 0;
+    for (int i = 0; i < kv->config.n_group; i++)
+        bytes += (size_t)(s->n_token - s->first_block[i] * KV_BLOCK) * kv->config.group[i].bytes_per_token;
+    return bytes;
+}
+
 size_t kv_bytes(const struct kv_cache *kv)
 {
     size_t bytes = 0;

@@ -86,7 +86,8 @@ int kv_first_block(const struct kv_cache *kv, int group, int n_token);
  * ascending order, the same b for each group; kv_seq_adopted sets the length, a multiple of KV_BLOCK. */
 void kv_seq_adopt(struct kv_cache *kv, kv_seq seq, int group, int b, uint32_t block);
 void kv_seq_adopted(struct kv_cache *kv, kv_seq seq, int n_token);
-size_t kv_bytes(const struct kv_cache *kv);        /* of all blocks */
-size_t kv_bytes_in_use(const struct kv_cache *kv); /* of blocks that are held, shared ones once */
+size_t kv_seq_bytes(const struct kv_cache *kv, kv_seq seq); /* of its tokens, less what windows gave back */
+size_t kv_bytes(const struct kv_cache *kv);                 /* of all blocks */
+size_t kv_bytes_in_use(const struct kv_cache *kv);          /* of blocks that are held, shared ones once */
 
 #endif

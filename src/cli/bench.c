@@ -11,6 +11,7 @@
 #include "base/memory.h"
 #include "base/memory_free.h"
 #include "cli/arguments.h"
+#include "cli/bench_engine.h"
 #include "cli/command.h"
 #include "cli/model_arguments.h"
 #include "measure/bench_report.h"
@@ -24,7 +25,7 @@ enum {
 struct options {
     struct model_arguments model;
     struct bench_options bench;
-    bool json, kernels;
+    bool json, kernels, engine;
     const char *kernel; /* part of the names of products to time alone; NULL: all */
 };
 
@@ -96,6 +97,10 @@ static const struct argument rows[] = {
      .help = "As --kernels, for those whose name contains TEXT: q4_k",
      .parse = argument_string,
      .offset = FIELD(kernel)},
+    {.name = "engine",
+     .help = "Run a load of many requests instead; --engine --help shows its options",
+     .parse = argument_flag,
+     .offset = FIELD(engine)},
     {.name = "json", .help = "Print JSON", .parse = argument_flag, .offset = FIELD(json)},
     {0}};
 
@@ -280,6 +285,8 @@ static int run(const struct options *o, const char *command)
 
 int command_bench(int argc, char **argv)
 {
+    if (bench_engine_is_meant(argc, argv))
+        return bench_engine(argc, argv);
     struct options o = {.bench = {.prompt = 512, .gen = 64, .batch = {{1}, 1}, .depth = {{0}, 1}, .repeat = 5}};
     const struct argument_group groups[] = {
         {.rows = model_argument, .into = &o.model}, {.rows = rows, .into = &o}, {.rows = compute_argument, .into = &o.model}};

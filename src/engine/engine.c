@@ -219,15 +219,15 @@ bool mr_engine_is_idle(const struct mr_engine *e)
 
 void mr_engine_get_stats(const struct mr_engine *e, struct mr_engine_stats *out)
 {
+    const struct kv_cache *kv = model_kv_cache(e->kv);
     *out = e->stats;
     out->n_waiting = e->n_waiting;
     for (int i = 0; i < e->options.max_running; i++) {
         const struct sequence *s = &e->slot[i];
         out->n_running += s->request != NULL;
         out->n_aside += s->request != NULL && !s->in_cache;
-        out->n_kv_tokens += s->request != NULL ? s->n_cached : 0;
+        out->kv_bytes_live += s->request != NULL && s->in_cache ? kv_seq_bytes(kv, s->kv) : 0;
     }
-    const struct kv_cache *kv = model_kv_cache(e->kv);
     out->kv_bytes = kv_bytes(kv);
     for (int i = 0; e->prefixes != NULL && i < kv_n_groups(kv); i++)
         out->kv_bytes_cached += kv_block_bytes(kv, i) * (size_t)prefix_index_n_idle(e->prefixes, i);

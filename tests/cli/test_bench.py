@@ -30,7 +30,7 @@ def model(tmp_path_factory):
     w.add_vocab_size(VOCAB)
     w.add_tokenizer_model("gpt2")
     w.add_tokenizer_pre("smollm")
-    w.add_token_list([f"t{i}" for i in range(VOCAB)])
+    w.add_token_list(["t", "t1", "1"] + [f"t{i}" for i in range(3, VOCAB)])
     w.add_token_types([1] * VOCAB)
     w.add_token_merges(["t 1"])
 

@@ -1,0 +1,168 @@
+/* bench_engine.c: `millrace bench --engine`: a built-in load of many requests. */
+#include "cli/bench_engine.h"
+
+#include <string.h>
+
+#include "cli/arguments.h"
+#include "cli/command.h"
+#include "cli/interrupt.h"
+#include "cli/load.h"
+#include "cli/output.h"
+#include "measure/engine_load.h"
+
+struct load_arguments {
+    bool engine;
+    struct engine_load load;
+    float rate;
+    int max_running, kv_tokens, itl_target_ms, batching;
+    bool prefix_cache;
+};
+
+static const char *const batchings[] = {"continuous", "none", "static", "dynamic", NULL}; /* in the order of enum mr_batching */
+
+#define FIELD(name) offsetof(struct load_arguments, name)
+static const struct argument rows[] = {
+    {.name = "engine", .help = "Run this load", .parse = argument_flag, .offset = FIELD(engine)},
+    {.name = "requests",
+     .value = "N",
+     .help = "How many requests (default: 64)",
+     .parse = argument_int,
+     .offset = FIELD(load.n_request),
+     .low = 1,
+     .high = 100000},
+    {.name = "rate",
+     .value = "R",
+     .help = "Requests a second on average; 0: all at once (default: 0)",
+     .parse = argument_float,
+     .offset = FIELD(rate),
+     .high = 1e6},
+    {.name = "seed",
+     .value = "N",
+     .help = "Of arrivals, lengths and tokens (default: 1)",
+     .parse = argument_int64,
+     .offset = FIELD(load.seed),
+     .high = 9007199254740992.0},
+    {.name = "shared",
+     .value = "N",
+     .help = "Tokens with which every prompt begins (default: 0)",
+     .parse = argument_int,
+     .offset = FIELD(load.shared),
+     .high = 1 << 20},
+    {.name = "prompt",
+     .value = "N",
+     .help = "Further tokens of each prompt (default: random, as in chats)",
+     .parse = argument_int,
+     .offset = FIELD(load.prompt_tokens),
+     .low = 1,
+     .high = 1 << 20},
+    {.name = "gen",
+     .value = "N",
+     .help = "Tokens of each answer (default: random, as in chats)",
+     .parse = argument_int,
+     .offset = FIELD(load.answer_tokens),
+     .low = 1,
+     .high = 1 << 20},
+    {.name = "long-prompt",
+     .value = "N",
+     .help = "One more request, of N tokens, when half of the others have come",
+     .parse = argument_int,
+     .offset = FIELD(load.long_prompt),
+     .low = 1,
+     .high = 1 << 20},
+    {.name = "max-running",
+     .value = "N",
+     .help = "Answers that run at a time (default: 16)",
+     .parse = argument_int,
+     .offset = FIELD(max_running),
+     .low = 1,
+     .high = 64},
+    {.name = "kv-tokens",
+     .value = "N",
+     .help = "Tokens that the cache holds (default: max-running times the context)",
+     .parse = argument_int,
+     .offset = FIELD(kv_tokens),
+     .low = 1,
+     .high = 1 << 30},
+    {.name = "itl-target",
+     .value = "MS",
+     .help = "Time of a step while answers are generated; 0: any (default: 50)",
+     .parse = argument_int,
+     .offset = FIELD(itl_target_ms),
+     .high = 3600000},
+    {.name = "ttft-target",
+     .value = "MS",
+     .help = "First token within which a request counts as goodput (default: 500)",
+     .parse = argument_int,
+     .offset = FIELD(load.ttft_target_ms),
+     .low = 1,
+     .high = 3600000},
+    {.name = "batching",
+     .value = "HOW",
+     .help = "continuous, none, static or dynamic (default: continuous)",
+     .parse = argument_choice,
+     .offset = FIELD(batching),
+     .choice = batchings},
+    {.name = "no-prefix-cache", .help = "Share no prompts", .parse = argument_unflag, .offset = FIELD(prefix_cache)},
+    {0}};
+
+static enum mr_status run(const struct load_arguments *a, const struct model_arguments *m, struct engine_load_result *result,
+                          struct mr_error *err)
+{
+    struct mr_options options;
+    struct mr_model *model = NULL;
+    struct mr_engine *engine = NULL;
+    struct mr_model_info info;
+    load_options(&options, m);
+    options.max_running = a->max_running;
+    options.max_queue = a->load.n_request < 65535 ? a->load.n_request + 1 : 65536;
+    options.kv_tokens = a->kv_tokens;
+    options.itl_target_ms = a->itl_target_ms;
+    options.batching = a->batching;
+    options.prefix_cache = a->prefix_cache;
+    enum mr_status status = load_model(&model, m, &options, err);
+    if (status == MR_OK)
+        status = mr_engine_create(&engine, model, &options, err);
+    if (status == MR_OK) {
+        mr_model_info(model, &info);
+        status = engine_load_run(result, engine, &info, &a->load, err);
+    }
+    mr_engine_free(engine);
+    mr_model_close(model);
+    return status;
+}
+
+bool bench_engine_is_meant(int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++)
+        if (strcmp(argv[i], "--engine") == 0)
+            return true;
+    return false;
+}
+
+int bench_engine(int argc, char **argv)
+{
+    struct load_arguments a = {.load = {.n_request = 64, .seed = 1, .ttft_target_ms = 500, .stopped = interrupt_seen},
+                               .max_running = 16,
+                               .itl_target_ms = 50,
+                               .prefix_cache = true};
+    struct model_arguments m = {0};
+    const struct argument_group groups[] = {{"Model:", model_argument, &m}, {NULL, compute_argument, &m}, {"Load:", rows, &a}};
+    const struct command_line line = {
+        .summary = "Measure the engine under a load of many requests that arrive at random; prints JSON.",
+        .example = "  millrace bench --engine -m models/SmolLM2-135M-Instruct.Q4_1.gguf -c 2048 --rate 2 --requests 64",
+        .group = groups,
+        .n_groups = 3};
+    int status = arguments_parse(argc, argv, &line);
+    if (status == ARGUMENTS_GO_ON)
+        status = model_arguments_check(&m, argv[0]);
+    if (status != ARGUMENTS_GO_ON)
+        return status;
+    a.load.rate = (double)a.rate;
+    a.load.itl_target_ms = a.itl_target_ms > 0 ? a.itl_target_ms : 50;
+    struct mr_error err = {{0}};
+    struct engine_load_result result;
+    const enum mr_status failed = run(&a, &m, &result, &err);
+    if (failed != MR_OK)
+        return output_fail_status(argv[0], failed, &err);
+    return output_json(argv[0], engine_load_json(&a.load, &result), JSON_INDENT(2) | JSON_REAL_PRECISION(6));
+}

@@ -1,0 +1,296 @@
+/* engine_load.c: arrivals, steps and events of a load, and its figures. */
+#include "measure/engine_load.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/memory.h"
+#include "base/random.h"
+
+enum {
+    PROMPT_MEDIAN = 60,
+    ANSWER_MEDIAN = 150,
+    LENGTH_MAX = 1024, /* of what is random; half of the context where that is less */
+    IDLE_NS = 200000   /* between looks at the clock while nothing has arrived */
+};
+static const double prompt_sigma = 1.2, answer_sigma = 0.9;
+
+struct arrival {
+    int64_t at_us; /* from the beginning */
+    int n_prompt, n_answer;
+    uint64_t id;
+    int64_t first_us, last_us;
+    int n_token;
+    bool ended, good;
+    int n_wide; /* gaps wider than the target allows */
+    double queue_ms;
+};
+
+struct run {
+    const struct engine_load *load;
+    struct mr_engine *engine;
+    int n_vocab, n_ctx;
+    int64_t begin_us;
+    struct arrival *arrival;
+    int n_arrival, n_submitted, n_ended;
+    int32_t *prompt;
+    double *gap; /* milliseconds between tokens of one answer */
+    size_t n_gap, gap_capacity;
+    double use_sum, live_sum;
+    int64_t n_sample;
+    uint32_t counter;
+};
+
+/* Uniform in (0, 1). */
+static double uniform(struct run *r)
+{
+    const uint32_t key[2] = {(uint32_t)r->load->seed, (uint32_t)(r->load->seed >> 32)}, counter[4] = {r->counter++};
+    uint32_t word[4];
+    philox4x32(word, counter, key);
+    return ((double)word[0] + 0.5) * 0x1p-32;
+}
+
+/* exp(log(median) + sigma * normal), by Box and Muller. */
+static int log_normal(struct run *r, int median, double sigma)
+{
+    const double normal = sqrt(-2 * log(uniform(r))) * cos(6.283185307179586 * uniform(r));
+    const int fits = (r->n_ctx - r->load->shared) / 2, most = fits < LENGTH_MAX ? fits : LENGTH_MAX;
+    const double x = median * exp(sigma * normal);
+    return x > most ? most : x < 1 ? 1 : (int)x;
+}
+
+static void plan_arrivals(struct run *r)
+{
+    const struct engine_load *l = r->load;
+    double at = 0;
+    int n = 0;
+    for (int i = 0; i < l->n_request; i++) {
+        at += l->rate > 0 ? -log(uniform(r)) * 1e6 / l->rate : 0;
+        struct arrival *a = &r->arrival[n++];
+        *a = (struct arrival){.at_us = (int64_t)at};
+        a->n_prompt = l->shared + (l->prompt_tokens > 0 ? l->prompt_tokens : log_normal(r, PROMPT_MEDIAN, prompt_sigma));
+        a->n_answer = l->answer_tokens > 0 ? l->answer_tokens : log_normal(r, ANSWER_MEDIAN, answer_sigma);
+        if (l->long_prompt > 0 && i == l->n_request / 2)
+            r->arrival[n++] = (struct arrival){.at_us = (int64_t)at + 1000000, .n_prompt = l->long_prompt, .n_answer = 1};
+    }
+    r->n_arrival = n;
+}
+
+static enum mr_status submit(struct run *r, struct arrival *a, struct mr_error *err)
+{
+    const int number = (int)(a - r->arrival);
+    struct mr_request request;
+    mr_request_defaults(&request);
+    if (a->n_prompt >= r->n_ctx)
+        return mr_fail(err, MR_BAD_INPUT, "a prompt of %d tokens does not fit into a context of %d", a->n_prompt, r->n_ctx);
+    for (int i = 0; i < a->n_prompt; i++) /* any tokens: the engine knows no words */
+        r->prompt[i] = (int32_t)(((int64_t)i * 7919 + (i < r->load->shared ? 0 : (number + 1) * 104729LL)) % r->n_vocab);
+    request.prompt = r->prompt;
+    request.n_prompt = a->n_prompt;
+    request.max_tokens = a->n_answer;
+    request.ignore_eos = true;
+    request.sampling.seed = (uint64_t)number;
+    return mr_engine_submit(r->engine, &request, &a->id, err);
+}
+
+static bool take_gap(struct run *r, struct arrival *a, int64_t now)
+{
+    const double ms = (double)(now - a->last_us) / 1e3;
+    a->n_wide += ms > 1.5 * r->load->itl_target_ms;
+    if (!mem_grow(&r->gap, &r->gap_capacity, r->n_gap + 1, sizeof *r->gap))
+        return false;
+    r->gap[r->n_gap++] = ms;
+    return true;
+}
+
+static enum mr_status take_events(struct run *r, struct mr_error *err)
+{
+    const int64_t now = clock_us() - r->begin_us;
+    struct mr_event event;
+    while (mr_engine_next_event(r->engine, &event)) {
+        struct arrival *a = r->arrival;
+        while (a->id != event.request)
+            a++;
+        if (event.token >= 0) {
+            if (a->n_token++ == 0)
+                a->first_us = now;
+            else if (!take_gap(r, a, now))
+                return mr_fail(err, MR_NO_MEMORY, "no memory for the figures");
+            a->last_us = now;
+        }
+        if (event.finish == MR_FINISH_ERROR)
+            return mr_fail(err, MR_NO_MEMORY, "a request failed: %s", event.error);
+        if (event.finish == MR_FINISH_NONE)
+            continue;
+        a->ended = true;
+        a->queue_ms = (double)event.usage.queue_us / 1e3;
+        a->good = a->first_us - a->at_us <= (int64_t)r->load->ttft_target_ms * 1000 && a->n_wide * 100 <= a->n_token;
+        r->n_ended++;
+    }
+    return MR_OK;
+}
+
+static void sample_cache(struct run *r)
+{
+    struct mr_engine_stats s;
+    mr_engine_get_stats(r->engine, &s);
+    if (s.kv_bytes_in_use == 0)
+        return;
+    r->n_sample++;
+    r->use_sum += (double)s.kv_bytes_in_use / (double)s.kv_bytes;
+    r->live_sum += (double)s.kv_bytes_live / (double)s.kv_bytes_in_use;
+}
+
+static enum mr_status run_all(struct run *r, struct mr_error *err)
+{
+    r->begin_us = clock_us();
+    while (r->n_ended < r->n_arrival) {
+        if (r->load->stopped != NULL && r->load->stopped())
+            return mr_fail(err, MR_CANCELLED, "interrupted");
+        while (r->n_submitted < r->n_arrival && r->arrival[r->n_submitted].at_us <= clock_us() - r->begin_us)
+            MR_TRY(submit(r, &r->arrival[r->n_submitted++], err));
+        if (mr_engine_is_idle(r->engine)) {
+            nanosleep(&(struct timespec){.tv_nsec = IDLE_NS}, NULL);
+            continue;
+        }
+        mr_engine_step(r->engine);
+        MR_TRY(take_events(r, err));
+        sample_cache(r);
+    }
+    return MR_OK;
+}
+
+static int compare(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Sorts the samples. */
+static struct latency latency_of(double *sample, size_t n)
+{
+    if (n == 0)
+        return (struct latency){0};
+    qsort(sample, n, sizeof *sample, compare);
+    return (struct latency){sample[(n - 1) / 2], sample[(n * 99 + 99) / 100 - 1], sample[n - 1]};
+}
+
+enum figure {
+    FIGURE_TTFT,
+    FIGURE_TPOT,
+    FIGURE_E2E,
+    FIGURE_QUEUE
+};
+
+static double figure_of(const struct arrival *a, enum figure f)
+{
+    switch (f) {
+    case FIGURE_TTFT:
+        return (double)(a->first_us - a->at_us) / 1e3;
+    case FIGURE_TPOT:
+        return a->n_token > 1 ? (double)(a->last_us - a->first_us) / 1e3 / (a->n_token - 1) : 0;
+    case FIGURE_E2E:
+        return (double)(a->last_us - a->at_us) / 1e3;
+    case FIGURE_QUEUE:
+        break;
+    }
+    return a->queue_ms;
+}
+
+/* Of all requests but the one with the long prompt. */
+static struct latency latencies(const struct run *r, double *sample, enum figure f)
+{
+    size_t n = 0;
+    for (int i = 0; i < r->n_arrival; i++)
+        if (r->load->long_prompt == 0 || i != r->load->n_request / 2 + 1)
+            sample[n++] = figure_of(&r->arrival[i], f);
+    return latency_of(sample, n);
+}
+
+static enum mr_status summarize(const struct run *r, struct engine_load_result *out, struct mr_error *err)
+{
+    double *sample = mem_array((size_t)r->n_arrival, sizeof *sample);
+    if (sample == NULL)
+        return mr_fail(err, MR_NO_MEMORY, "no memory for the figures");
+    *out = (struct engine_load_result){.seconds = (double)(clock_us() - r->begin_us) / 1e6, .n_finished = r->n_ended};
+    for (int i = 0; i < r->n_arrival; i++) {
+        out->n_good += r->arrival[i].good;
+        out->n_prompt_tokens += r->arrival[i].n_prompt;
+        out->n_answer_tokens += r->arrival[i].n_token;
+    }
+    out->ttft = latencies(r, sample, FIGURE_TTFT);
+    out->tpot = latencies(r, sample, FIGURE_TPOT);
+    out->e2e = latencies(r, sample, FIGURE_E2E);
+    out->queue = latencies(r, sample, FIGURE_QUEUE);
+    out->itl = latency_of(r->gap, r->n_gap);
+    if (r->load->long_prompt > 0)
+        out->long_ttft_ms = figure_of(&r->arrival[r->load->n_request / 2 + 1], FIGURE_TTFT);
+    const double n_sample = r->n_sample > 0 ? (double)r->n_sample : 1;
+    out->kv_use = r->use_sum / n_sample;
+    out->kv_live = r->live_sum / n_sample;
+    mr_engine_get_stats(r->engine, &out->stats);
+    free(sample);
+    return MR_OK;
+}
+
+enum mr_status engine_load_run(struct engine_load_result *out, struct mr_engine *engine, const struct mr_model_info *model,
+                               const struct engine_load *load, struct mr_error *err)
+{
+    struct run r = {.load = load, .engine = engine, .n_vocab = model->n_vocab, .n_ctx = mr_engine_n_ctx(engine)};
+    r.arrival = mem_zero_array((size_t)load->n_request + 1, sizeof *r.arrival);
+    r.prompt = mem_array((size_t)r.n_ctx, sizeof *r.prompt);
+    enum mr_status status = MR_OK;
+    if (r.arrival == NULL || r.prompt == NULL) {
+        status = mr_fail(err, MR_NO_MEMORY, "no memory for a load of %d requests", load->n_request);
+    } else {
+        plan_arrivals(&r);
+        status = run_all(&r, err);
+    }
+    if (status == MR_OK)
+        status = summarize(&r, out, err);
+    free(r.arrival);
+    free(r.prompt);
+    free(r.gap);
+    return status;
+}
+
+static json_t *latency_json(const struct latency *l)
+{
+    return json_pack("{s:f, s:f, s:f}", "p50", l->p50, "p99", l->p99, "max", l->max);
+}
+
+static double share(int64_t part, int64_t whole) { return whole > 0 ? (double)part / (double)whole : 0; }
+
+static json_t *engine_json(const struct engine_load_result *r)
+{
+    const struct mr_engine_stats *s = &r->stats;
+    return json_pack("{s:I, s:f, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:I}", "steps", (json_int_t)s->n_steps, "step_seconds",
+                     (double)s->step_us / 1e6, "decode_rows", (json_int_t)s->n_decode_rows, "prompt_rows",
+                     (json_int_t)s->n_prompt_rows, "redone_rows", (json_int_t)s->n_redone_rows, "preemptions",
+                     (json_int_t)s->n_preempted, "prefix_hit_rate", share(s->n_found, s->n_looked_up), "kv_use", r->kv_use,
+                     "kv_live", r->kv_live, "kv_bytes", (json_int_t)s->kv_bytes);
+}
+
+json_t *engine_load_json(const struct engine_load *l, const struct engine_load_result *r)
+{
+    json_t *root = json_pack("{s:{s:i, s:f, s:I, s:i}, s:f, s:i, s:I, s:I, s:f, s:f, s:f, s:f}", "load", "requests",
+                             l->n_request, "rate", l->rate, "seed", (json_int_t)l->seed, "shared_tokens", l->shared, "seconds",
+                             r->seconds, "finished", r->n_finished, "prompt_tokens", (json_int_t)r->n_prompt_tokens,
+                             "answer_tokens", (json_int_t)r->n_answer_tokens, "requests_per_second", r->n_finished / r->seconds,
+                             "answer_tokens_per_second", (double)r->n_answer_tokens / r->seconds, "goodput",
+                             r->n_good / r->seconds, "slo_attainment", share(r->n_good, r->n_finished));
+    if (root == NULL)
+        return NULL;
+    json_object_set_new(root, "ttft_ms", latency_json(&r->ttft));
+    json_object_set_new(root, "tpot_ms", latency_json(&r->tpot));
+    json_object_set_new(root, "itl_ms", latency_json(&r->itl));
+    json_object_set_new(root, "e2e_ms", latency_json(&r->e2e));
+    json_object_set_new(root, "queue_ms", latency_json(&r->queue));
+    if (l->long_prompt > 0)
+        json_object_set_new(root, "long_prompt_ttft_ms", json_real(r->long_ttft_ms));
+    json_object_set_new(root, "engine", engine_json(r));
+    return root;
+}
