@@ -27,7 +27,8 @@ def measure(a, model):
     for fusion, reports in runs.items():
         speed = {t: statistics.median(r["tok_s"] for report in reports for r in report["results"] if r["test"] == t)
                  for t in ("prefill", "decode")}
-        out[fusion] = {**speed, "bytes": reports[0]["model"]["activation_bytes"]}
+        other = statistics.median(report["machine"]["other_load_share"] for report in reports)
+        out[fusion] = {**speed, "bytes": reports[0]["model"]["activation_bytes"], "other": other}
     return out
 
 
@@ -38,7 +39,8 @@ def pair(on, off, form="{:,.0f}"):
 def section(a, models, pipelines):
     lines = [TITLE, "",
              "Written by `bench/fusion.py`: medians of rounds in turn, fused; unfused (`--fusion off`), and what fusion changes. No bit of a "
-             "result differs. Activations are those of a step of 512 rows.", "",
+             "result differs. Activations are those of a step of 512 rows. Other processes took "
+             f"{100 * max(m[f]['other'] for m in models.values() for f in m):.0f} % of the CPUs meanwhile.", "",
              f"| model | prompt of {a.prompt}, tok/s | | answer, tok/s | | activations, MB | |", "|---|---|---|---|---|---|---|"]
     for name, m in models.items():
         on, off = m["on"], m["off"]
