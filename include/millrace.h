@@ -163,6 +163,7 @@ void mr_tokens_free(int32_t *ids);
 enum {
     MR_STOP_MAX = 64,         /* stop strings of one request */
     MR_STOP_BYTES_MAX = 4096, /* of one stop string */
+    MR_STOP_TOKENS_MAX = 64,
     MR_SALT_BYTES_MAX = 4096,
     MR_N_MAX = 128,
     MR_PRIORITY_MAX = 100
@@ -188,7 +189,11 @@ struct mr_request {
     int32_t n_bias;
     const char *const *stop; /* the answer ends before the first of these strings */
     int32_t n_stop;
-    bool ignore_eos;   /* tokens that end a generation are never chosen */
+    const int32_t *stop_token; /* the answer ends with any of these, which gives no text */
+    int32_t n_stop_token;
+    int32_t
+        min_tokens;  /* before so many, tokens that end a generation and stop_token are never chosen; stop strings still end */
+    bool ignore_eos; /* tokens that end a generation are never chosen */
     bool show_special; /* control tokens give their text */
     enum mr_constraint constraint;
     const char *constraint_text; /* the schema, pattern or grammar */
@@ -205,7 +210,7 @@ void mr_request_defaults(struct mr_request *request);
 
 enum mr_finish {
     MR_FINISH_NONE,   /* it goes on */
-    MR_FINISH_STOP,   /* the model ended it, or a stop string occurred */
+    MR_FINISH_STOP,   /* the model ended it, or a stop string or stop token occurred */
     MR_FINISH_LENGTH, /* max_tokens, or the context is full */
     MR_FINISH_CANCELLED,
     MR_FINISH_ERROR,

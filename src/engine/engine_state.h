@@ -26,10 +26,10 @@ struct sequence {
     int n_key;
     int32_t *token; /* the prompt and the answer so far, room for all that may come */
     int n_token, room;
-    int n_cached;               /* tokens whose keys and values are in the cache */
-    int n_computed;             /* the most that n_cached has been: rows below are computed again */
-    struct mr_logit_bias *bias; /* the request's, and the tokens that ignore_eos excludes */
-    int n_bias;
+    int n_cached;                     /* tokens whose keys and values are in the cache */
+    int n_computed;                   /* the most that n_cached has been: rows below are computed again */
+    struct mr_logit_bias *bias;       /* the request's, then the tokens that ignore_eos or min_tokens excludes */
+    int n_bias, n_early_bias;         /* from min_tokens on, and before */
     struct stored_constraint *stored; /* NULL: the answer is free */
     struct constraint_state *constraint;
     struct answer answer;

@@ -47,6 +47,22 @@ static enum mr_status check_prompt(const struct mr_request *r, const struct requ
     return MR_OK;
 }
 
+static enum mr_status check_ends(const struct mr_request *r, const struct request_limits *limits, struct mr_error *err)
+{
+    if (r->n_stop_token < 0 || r->n_stop_token > MR_STOP_TOKENS_MAX)
+        return mr_fail(err, MR_BAD_INPUT, "stop_token has %d ids, at most %d are possible", r->n_stop_token,
+                       MR_STOP_TOKENS_MAX);
+    for (int32_t i = 0; i < r->n_stop_token; i++)
+        if (r->stop_token[i] < 0 || r->stop_token[i] >= limits->n_vocab)
+            return mr_fail(err, MR_BAD_INPUT, "stop_token[%d] is %d, token ids are from 0 to %d", i, r->stop_token[i],
+                           limits->n_vocab - 1);
+    if (r->min_tokens < 0 || (r->max_tokens >= 0 && r->min_tokens > r->max_tokens))
+        return mr_fail(err, MR_BAD_INPUT, "min_tokens is %d, must be from 0 to max_tokens", r->min_tokens);
+    if (r->min_tokens > 0 && r->constraint != MR_CONSTRAINT_NONE)
+        return mr_fail(err, MR_BAD_INPUT, "min_tokens and a constraint exclude each other: what obeys has an end");
+    return MR_OK;
+}
+
 /* *bytes: of all strings with their NUL. */
 static enum mr_status check_stop(const struct mr_request *r, size_t *bytes, struct mr_error *err)
 {
@@ -104,6 +120,9 @@ static void copy_tail(struct request_record *record, const struct mr_request *r,
     if (r->n_bias > 0)
         memcpy(p, r->bias, (size_t)r->n_bias * sizeof *r->bias);
     p += (size_t)r->n_bias * sizeof *r->bias;
+    if (r->n_stop_token > 0)
+        memcpy(p, r->stop_token, (size_t)r->n_stop_token * sizeof *r->stop_token);
+    p += (size_t)r->n_stop_token * sizeof *r->stop_token;
     for (int32_t i = 0; i < r->n_stop; i++) {
         const size_t n = strlen(r->stop[i]) + 1;
         memcpy(p, r->stop[i], n);
@@ -126,9 +145,10 @@ enum mr_status request_record_create(struct request_record **out, const struct m
     MR_TRY(check_salt(r, &tail.salt, err));
     MR_TRY(sampling_check(&r->sampling, r->bias, r->n_bias, limits->n_vocab, err));
     MR_TRY(check_numbers(r, err));
+    MR_TRY(check_ends(r, limits, err));
     /* No sum overflows: a prompt is shorter than the context, the rest is bounded above. */
     const size_t bytes = sizeof **out + (size_t)r->n_prompt * sizeof *r->prompt + (size_t)r->n_bias * sizeof *r->bias +
-                         tail.stop + tail.constraint + tail.salt;
+                         (size_t)r->n_stop_token * sizeof *r->stop_token + tail.stop + tail.constraint + tail.salt;
     struct request_record *record = mem_array(bytes, 1);
     if (record == NULL)
         return mr_fail(err, MR_NO_MEMORY, "no memory for a request of %d tokens", r->n_prompt);
@@ -136,7 +156,9 @@ enum mr_status request_record_create(struct request_record **out, const struct m
                                       .n_prompt = r->n_prompt,
                                       .max_tokens = r->max_tokens,
                                       .n_bias = r->n_bias,
+                                      .n_stop_token = r->n_stop_token,
                                       .n_stop = r->n_stop,
+                                      .min_tokens = r->min_tokens,
                                       .constraint = (int32_t)r->constraint,
                                       .n_constraint = (int32_t)tail.constraint,
                                       .n_salt = (int32_t)tail.salt,
@@ -158,9 +180,14 @@ const struct mr_logit_bias *request_record_bias(const struct request_record *r)
     return (const struct mr_logit_bias *)(request_record_prompt(r) + r->n_prompt);
 }
 
+const int32_t *request_record_stop_token(const struct request_record *r)
+{
+    return (const int32_t *)(request_record_bias(r) + r->n_bias);
+}
+
 void request_record_stop(const struct request_record *r, const char *stop[MR_STOP_MAX])
 {
-    const char *p = (const char *)(request_record_bias(r) + r->n_bias);
+    const char *p = (const char *)(request_record_stop_token(r) + r->n_stop_token);
     for (int32_t i = 0; i < r->n_stop; i++) {
         stop[i] = p;
         p += strlen(p) + 1;
@@ -169,7 +196,7 @@ void request_record_stop(const struct request_record *r, const char *stop[MR_STO
 
 const char *request_record_constraint(const struct request_record *r)
 {
-    const char *p = (const char *)(request_record_bias(r) + r->n_bias);
+    const char *p = (const char *)(request_record_stop_token(r) + r->n_stop_token);
     for (int32_t i = 0; i < r->n_stop; i++)
         p += strlen(p) + 1;
     return p;

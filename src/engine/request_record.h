@@ -12,7 +12,9 @@ struct request_record {
     int32_t n_prompt;
     int32_t max_tokens;
     int32_t n_bias;
+    int32_t n_stop_token;
     int32_t n_stop;
+    int32_t min_tokens;
     int32_t constraint; /* enum mr_constraint */
     int32_t n_constraint;
     int32_t n_salt;
@@ -26,7 +28,8 @@ struct request_record {
     int32_t n_started; /* answers that have left the queue */
     int32_t n_open;    /* answers that have not ended */
     int32_t share;     /* the key's place among the shares */
-    /* behind it: n_prompt token ids, n_bias entries, n_stop strings with their NUL, n_constraint bytes, n_salt bytes */
+    /* behind it: n_prompt token ids, n_bias entries, n_stop_token ids, n_stop strings with their NUL, n_constraint bytes,
+     * n_salt bytes */
 };
 
 /* What a request must not exceed. */
@@ -41,6 +44,7 @@ enum mr_status request_record_create(struct request_record **out, const struct m
 
 const int32_t *request_record_prompt(const struct request_record *r);
 const struct mr_logit_bias *request_record_bias(const struct request_record *r);
+const int32_t *request_record_stop_token(const struct request_record *r);
 /* stop[i] = the i-th stop string, borrowed. */
 void request_record_stop(const struct request_record *r, const char *stop[MR_STOP_MAX]);
 const char *request_record_constraint(const struct request_record *r); /* n_constraint bytes, no NUL */

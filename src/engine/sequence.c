@@ -6,14 +6,27 @@
 #include "base/memory.h"
 #include "engine/engine_state.h"
 
+static void fill_bias(const struct mr_model *m, struct sequence *s)
+{
+    const struct request_record *r = s->request;
+    memcpy(s->bias, request_record_bias(r), (size_t)r->n_bias * sizeof *s->bias);
+    for (int i = r->n_bias; i < s->n_early_bias; i++) {
+        const int end = i - r->n_bias;
+        const int32_t token = end < m->n_end_tokens ? m->end_token[end] : request_record_stop_token(r)[end - m->n_end_tokens];
+        s->bias[i] = (struct mr_logit_bias){.token = token, .bias = -INFINITY};
+    }
+}
+
 static enum mr_status start_parts(struct mr_engine *e, struct sequence *s, struct mr_error *err)
 {
     const struct request_record *r = s->request;
     const struct mr_model *m = e->model;
     s->room = r->max_tokens >= 0 && r->max_tokens < e->n_ctx - r->n_prompt ? r->n_prompt + r->max_tokens : e->n_ctx;
     s->token = mem_array((size_t)s->room, sizeof *s->token);
+    const bool has_early = r->min_tokens > 0;
     s->n_bias = r->n_bias + (r->ignore_eos ? m->n_end_tokens : 0);
-    s->bias = mem_array((size_t)s->n_bias, sizeof *s->bias);
+    s->n_early_bias = r->n_bias + (r->ignore_eos || has_early ? m->n_end_tokens : 0) + (has_early ? r->n_stop_token : 0);
+    s->bias = mem_array((size_t)s->n_early_bias, sizeof *s->bias);
     if (s->token == NULL || s->bias == NULL)
         return mr_fail(err, MR_NO_MEMORY, "no memory for a sequence of %d tokens", s->room);
     if (e->prefixes != NULL) {
@@ -23,9 +36,7 @@ static enum mr_status start_parts(struct mr_engine *e, struct sequence *s, struc
     }
     memcpy(s->token, request_record_prompt(r), (size_t)r->n_prompt * sizeof *s->token);
     s->n_token = r->n_prompt;
-    memcpy(s->bias, request_record_bias(r), (size_t)r->n_bias * sizeof *s->bias);
-    for (int i = r->n_bias; i < s->n_bias; i++)
-        s->bias[i] = (struct mr_logit_bias){.token = m->end_token[i - r->n_bias], .bias = -INFINITY};
+    fill_bias(m, s);
     MR_TRY(engine_take_constraint(e, r, &s->stored, err));
     if (s->stored != NULL)
         MR_TRY(constraint_state_create(&s->constraint, s->stored->masks, err));

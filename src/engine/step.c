@@ -13,15 +13,27 @@ static void count_token(struct mr_engine *e, struct sequence *s)
     s->usage.generate_us = now - s->first_us;
 }
 
+static bool is_stop_token(const struct request_record *r, int32_t token)
+{
+    for (int32_t i = 0; i < r->n_stop_token; i++)
+        if (request_record_stop_token(r)[i] == token)
+            return true;
+    return false;
+}
+
 /* Text and finish reason of the chosen token, and its event. */
 static enum mr_status emit_token(struct mr_engine *e, struct sequence *s, const struct sampled *chosen, enum mr_finish *finish,
                                  struct mr_error *err)
 {
     bool stopped = false;
     *finish = MR_FINISH_NONE;
-    if (tokenizer_is_end(e->model->tokenizer, chosen->token))
+    const bool is_stop = is_stop_token(s->request, chosen->token);
+    if (is_stop || tokenizer_is_end(e->model->tokenizer, chosen->token))
         *finish = MR_FINISH_STOP;
-    MR_TRY(answer_push(&s->answer, chosen->token, &stopped, err));
+    if (is_stop)
+        string_buffer_clear(&s->answer.text);
+    else
+        MR_TRY(answer_push(&s->answer, chosen->token, &stopped, err));
     if (stopped)
         *finish = MR_FINISH_STOP;
     else if (*finish == MR_FINISH_NONE && s->n_token == s->room)
@@ -50,7 +62,7 @@ static enum mr_status advance(struct mr_engine *e, struct sequence *s, const flo
         MR_TRY(constraint_mask(&allowed, s->constraint, err));
     const struct sample_point point = {.params = &s->request->sampling,
                                        .bias = s->bias,
-                                       .n_bias = s->n_bias,
+                                       .n_bias = s->usage.n_generated < s->request->min_tokens ? s->n_early_bias : s->n_bias,
                                        .allowed = allowed,
                                        .recent = s->token,
                                        .n_recent = s->n_token,

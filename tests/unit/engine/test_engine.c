@@ -324,6 +324,55 @@ static void stop_strings_end_an_answer_before_them(void **state)
     assert_memory_equal(o.text, "aaaaaa", 6);
 }
 
+static void a_stop_token_ends_an_answer_and_gives_no_text(void **state)
+{
+    (void)state;
+    static struct outcome o;
+    const struct mr_logit_bias force = {.token = 'a', .bias = 100};
+    static const int32_t stop_token[] = {'x', 'a'};
+    struct mr_request r = request(5, 10, 1);
+    r.bias = &force;
+    r.n_bias = 1;
+    r.stop_token = stop_token;
+    r.n_stop_token = 2;
+    run_alone(&o, &r, 512, 64);
+    assert_int_equal(o.finish, MR_FINISH_STOP);
+    assert_int_equal(o.n_token, 1);
+    assert_int_equal(o.token[0], 'a');
+    assert_int_equal(o.n_text, 0);
+}
+
+static void no_answer_ends_before_min_tokens(void **state)
+{
+    (void)state;
+    static struct outcome o;
+    const struct mr_logit_bias force[] = {{.token = END_TOKEN, .bias = 90}, {.token = 'a', .bias = 100}};
+    static const int32_t stop_token[] = {'a'};
+    struct mr_request r = request(5, 10, 1);
+    r.ignore_eos = false;
+    r.bias = force;
+    r.n_bias = 2;
+    r.stop_token = stop_token;
+    r.n_stop_token = 1;
+    r.min_tokens = 7;
+    run_alone(&o, &r, 512, 64);
+    assert_int_equal(o.finish, MR_FINISH_STOP);
+    assert_int_equal(o.n_token, 8);
+    for (int i = 0; i < 7; i++)
+        assert_true(o.token[i] != 'a' && o.token[i] != END_TOKEN);
+    r.min_tokens = 11;
+    struct mr_engine *e = fixture_engine(model, 1, 64, 64);
+    struct mr_error err;
+    uint64_t id;
+    assert_int_equal(mr_engine_submit(e, &r, &id, &err), MR_BAD_INPUT);
+    assert_non_null(strstr(err.message, "min_tokens is 11"));
+    r.min_tokens = 0;
+    r.stop_token = (const int32_t[]){N_VOCAB};
+    assert_int_equal(mr_engine_submit(e, &r, &id, &err), MR_BAD_INPUT);
+    assert_non_null(strstr(err.message, "stop_token[0] is 256"));
+    mr_engine_free(e);
+}
+
 static void half_a_character_is_told_at_the_end(void **state)
 {
     (void)state;
@@ -419,6 +468,8 @@ int main(void)
         cmocka_unit_test(options_out_of_range_are_named),
         cmocka_unit_test(the_end_token_ends_and_gives_no_text),
         cmocka_unit_test(stop_strings_end_an_answer_before_them),
+        cmocka_unit_test(a_stop_token_ends_an_answer_and_gives_no_text),
+        cmocka_unit_test(no_answer_ends_before_min_tokens),
         cmocka_unit_test(half_a_character_is_told_at_the_end),
         cmocka_unit_test(times_come_from_the_given_clock),
         cmocka_unit_test(logprobs_come_with_each_token),
