@@ -100,6 +100,7 @@ enum mr_batching {
 struct mr_options {
     int32_t threads;      /* that compute, the caller's included; 0: as many as CPUs may be used; 1 to 1024 */
     int32_t precision;    /* enum mr_precision */
+    int32_t kv_int8;      /* 1: keys and values in int8, half the memory; 0: as the precision says */
     int32_t n_ctx;        /* tokens of one sequence, prompt and answer; 0: the model's own, at most 32768 */
     int32_t prompt_chunk; /* prompt rows of one step; 1 to 65536; results do not depend on it */
     int32_t max_running;  /* sequences that are computed at a time; 1 to 64 */
@@ -124,7 +125,7 @@ struct mr_options {
     void *clock_context;
 };
 
-/* threads 0, precision auto, n_ctx 0, prompt_chunk 512, max_running 1, max_queue 512, kv_tokens 0, itl_target_ms 50,
+/* threads 0, precision auto, kv_int8 0, n_ctx 0, prompt_chunk 512, max_running 1, max_queue 512, kv_tokens 0, itl_target_ms 50,
  * priority_age_ms 2000, batching continuous, batch_window_ms 20, prefix_cache true, the rest NULL. */
 void mr_options_defaults(struct mr_options *options);
 

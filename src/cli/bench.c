@@ -190,6 +190,7 @@ static enum mr_status run_model(struct run *r, struct mr_error *err)
         .n_threads = r->limits.n_threads,
         .cpu_features = r->features,
         .precision = (enum precision)r->o->model.precision,
+        .kv_int8 = r->o->model.kv_type != 0,
         .unfused = r->o->model.fusion != 0,
         .max_row = o->chunk > batch ? o->chunk : batch,
         .max_logits = batch,

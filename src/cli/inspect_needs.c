@@ -48,6 +48,7 @@ enum mr_status inspect_needs_find(struct inspect_needs *needs, const struct gguf
     model_options_defaults(&options);
     options.device = needs->device;
     options.precision = (enum precision)a->precision;
+    options.kv_int8 = a->kv_type != 0;
     if (a->prompt_chunk > 0)
         options.max_row = a->prompt_chunk;
     const enum mr_status status = estimate(needs, g, &options, a->ctx_size, &needs->reason);

@@ -7,6 +7,7 @@
 
 /* In the order of enum precision. */
 static const char *const precisions[] = {"auto", "fp32", "bf16", "fp16", "int8", "int4", NULL};
+static const char *const kv_types[] = {"auto", "int8", NULL};
 
 static const char *const on_off[] = {"on", "off", NULL};
 
@@ -33,6 +34,12 @@ const struct argument compute_argument[] = {
      .parse = argument_choice,
      .offset = offsetof(struct model_arguments, precision),
      .choice = precisions},
+    {.name = "kv-type",
+     .value = "NAME",
+     .help = "Keys and values in the cache: auto, as the precision says, or int8, about half of 16 bits (default: auto)",
+     .parse = argument_choice,
+     .offset = offsetof(struct model_arguments, kv_type),
+     .choice = kv_types},
     {.name = "ctx-size",
      .letter = 'c',
      .value = "N",

@@ -8,6 +8,7 @@ struct model_arguments {
     const char *model;         /* file; NULL: not given */
     int threads;               /* 0: one for each CPU */
     int precision;             /* enum precision of model.h */
+    int kv_type;               /* index of "auto", "int8" */
     int ctx_size;              /* tokens; 0: what the model was trained for, at most MODEL_ARGUMENTS_CTX_MAX */
     int fusion;                /* index of "on", "off" */
     int prompt_chunk;          /* rows of a prompt in one step; 0: the engine's choice */
@@ -20,7 +21,7 @@ enum {
 
 /* Rows for arguments_parse. */
 extern const struct argument model_argument[];    /* -m alone */
-extern const struct argument compute_argument[];  /* --threads, --precision, -c, --prompt-chunk, --fusion */
+extern const struct argument compute_argument[];  /* --threads, --precision, --kv-type, -c, --prompt-chunk, --fusion */
 extern const struct argument template_argument[]; /* --chat-template */
 
 /* After parsing: -m must be there; more threads than CPUs get a warning on stderr. Returns ARGUMENTS_GO_ON or an exit

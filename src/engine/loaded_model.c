@@ -37,6 +37,7 @@ static enum mr_status open_weights(struct mr_model *m, const struct mr_options *
     model_options_defaults(&model_options);
     model_options.device = m->device;
     model_options.precision = (enum precision)options->precision;
+    model_options.kv_int8 = options->kv_int8 != 0;
     model_options.max_row = options->prompt_chunk > options->max_running ? options->prompt_chunk : options->max_running;
     model_options.max_logits =
         model_options.max_row < model_options.max_logits ? model_options.max_row : model_options.max_logits;

@@ -32,6 +32,7 @@ enum mr_status options_check(const struct mr_options *o, struct mr_error *err)
     } field[] = {
         {"threads", o->threads, 0, POOL_MAX_THREADS},
         {"precision", o->precision, 0, MR_N_PRECISIONS - 1},
+        {"kv_int8", o->kv_int8, 0, 1},
         {"n_ctx", o->n_ctx, 0, 1 << 24},
         {"prompt_chunk", o->prompt_chunk, 1, 65536},
         {"max_running", o->max_running, 1, 64},

@@ -18,15 +18,41 @@ enum kv_type {
     KV_F32,
     KV_F16,
     KV_BF16,
+    KV_INT8,
     N_KV_TYPES
 };
 
-static inline size_t kv_value_bytes(enum kv_type type) { return type == KV_F32 ? 4 : 2; }
+/* int8: the values of one token share a scale for each 32 channels of a head, set when the token is written. */
+enum {
+    KV_SCALE_CHANNELS = 32
+};
+static inline int kv_n_scale(int head_dim) { return (head_dim + KV_SCALE_CHANNELS - 1) / KV_SCALE_CHANNELS; }
+
+/* Of keys or values of one KV head and one token. */
+static inline size_t kv_vector_bytes(enum kv_type type, int head_dim)
+{
+    if (type == KV_INT8)
+        return (size_t)head_dim + sizeof(float) * (size_t)kv_n_scale(head_dim);
+    return (type == KV_F32 ? 4 : 2) * (size_t)head_dim;
+}
 
 /* Bytes of K and V of one KV head in one block. */
 static inline size_t kv_head_block_bytes(enum kv_type type, int head_dim)
 {
-    return 2 * kv_value_bytes(type) * ATTENTION_BLOCK * (size_t)head_dim;
+    return 2 * ATTENTION_BLOCK * kv_vector_bytes(type, head_dim);
+}
+
+/* An int8 block: K, then its scales [n_scale][16], V, then its scales [16][n_scale]. A value is q * scale, q in -127..127. */
+struct kv_int8_parts {
+    int8_t *k, *v;
+    float *k_scale, *v_scale;
+};
+static inline struct kv_int8_parts kv_int8_parts(void *head_block, int head_dim)
+{
+    const size_t n = (size_t)ATTENTION_BLOCK * (size_t)head_dim,
+                 n_scale = (size_t)ATTENTION_BLOCK * (size_t)kv_n_scale(head_dim);
+    int8_t *k = head_block, *v = k + n + n_scale * sizeof(float);
+    return (struct kv_int8_parts){k, v, (float *)(k + n), (float *)(v + n)};
 }
 
 /* Queries that read the same KV head over part of one segment. Query i sees the positions begin[i] <= p < end[i] of its

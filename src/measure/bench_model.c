@@ -61,6 +61,7 @@ static enum mr_status open_all(struct bench_model *m, const struct bench_model_o
     model_options_defaults(&options);
     options.device = m->device;
     options.precision = o->precision;
+    options.kv_int8 = o->kv_int8;
     options.max_row = o->max_row;
     options.max_logits = o->max_logits;
     options.progress = go_on;

@@ -21,6 +21,7 @@ struct bench_model_options {
     int n_threads;
     unsigned cpu_features;
     enum precision precision;
+    bool kv_int8;
     bool unfused;
     int max_row;             /* rows of a step */
     int max_logits;          /* rows of it that ask for logits */

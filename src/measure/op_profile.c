@@ -234,7 +234,7 @@ static void profile_rope_angles(struct device *d, const struct tensor *out, cons
 
 static double kv_token_bytes(const struct attention_args *args)
 {
-    return 2.0 * args->n_head_kv * args->head_dim * (double)kv_value_bytes(args->kv.type);
+    return 2.0 * args->n_head_kv * (double)kv_vector_bytes(args->kv.type, args->head_dim);
 }
 
 static void profile_rope_store(struct device *d, const struct attention_args *args)

@@ -47,7 +47,7 @@ static enum mr_status check_options(const struct model_options *o, struct mr_err
 
 static void fill_info(struct model *m)
 {
-    static const char *const kv_names[N_KV_TYPES] = {"f32", "f16", "bf16"};
+    static const char *const kv_names[N_KV_TYPES] = {"f32", "f16", "bf16", "int8"};
     const struct hparams *h = &m->h;
     m->info = (struct model_info){
         .family = h->arch,

@@ -37,6 +37,7 @@ struct model_options {
     struct device *embedding_device; /* NULL: the same */
     enum precision precision;
     bool kv_bf16;   /* bf16 instead of f16 keys and values; precision fp32 has f32 */
+    bool kv_int8;   /* int8 keys and values, whatever the precision */
     int max_row;    /* rows of one forward call; bounds the activations */
     int max_logits; /* rows of one forward call that ask for logits */
     /* Called before the weights load and every few megabytes, with bytes done and in all; false: do not go on. NULL: nobody

@@ -7,6 +7,8 @@
 
 enum kv_type model_kv_type(const struct model_options *options)
 {
+    if (options->kv_int8)
+        return KV_INT8;
     switch (options->precision) {
     case PRECISION_FP32:
         return KV_F32;

@@ -25,8 +25,8 @@ static inline void golden_check(enum mr_status status, const struct mr_error *er
 }
 
 /* Sequences of up to max_token tokens, n_seq of them. */
-static inline void golden_open(struct golden_model *g, const char *path, const char *precision, int n_thread, int max_logits,
-                               int n_seq, int max_token)
+static inline void golden_open(struct golden_model *g, const char *path, const char *precision, bool kv_int8, int n_thread,
+                               int max_logits, int n_seq, int max_token)
 {
     struct mr_error err;
     struct gguf *file;
@@ -38,6 +38,7 @@ static inline void golden_open(struct golden_model *g, const char *path, const c
         exit(1);
     }
     options.max_logits = max_logits;
+    options.kv_int8 = kv_int8;
     golden_check(cpu_features(&features, getenv("MILLRACE_CPU"), &err), &err);
     golden_check(pool_create(&g->pool, n_thread, &err), &err);
     golden_check(cpu_device_create(&g->device, g->pool, features, &err), &err);

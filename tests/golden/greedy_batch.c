@@ -69,7 +69,7 @@ int main(int argc, char **argv)
     if (n < 1 || n > MAX_TOKEN / 2)
         return 2;
     struct golden_model g;
-    golden_open(&g, argv[1], argv[2], atoi(argv[3]), MAX_PROMPTS, MAX_PROMPTS, MAX_TOKEN);
+    golden_open(&g, argv[1], argv[2], false, atoi(argv[3]), MAX_PROMPTS, MAX_PROMPTS, MAX_TOKEN);
     for (; n_prompt < MAX_PROMPTS && fread(head, sizeof head, 1, stdin) == 1; n_prompt++) {
         struct prompt *p = &prompt[n_prompt];
         p->n_token = head[0];

@@ -66,7 +66,7 @@ int main(int argc, char **argv)
     for (int i = 0; i < n_id; i++)
         id[i] = atoi(argv[6 + i]);
     struct golden_model g;
-    golden_open(&g, argv[1], argv[2], atoi(argv[3]), 64, 1, 1 << 14);
+    golden_open(&g, argv[1], argv[2], false, atoi(argv[3]), 64, 1, 1 << 14);
     while (fread(head, sizeof head, 1, stdin) == 1) {
         if (head[0] < 1 || head[0] > MAX_TOKEN || head[1] > head[0] ||
             fread(token, sizeof *token, (size_t)head[0], stdin) != (size_t)head[0])

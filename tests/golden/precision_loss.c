@@ -1,7 +1,8 @@
 /* precision_loss.c: what the default precision costs against fp32 on token sequences.
- *   precision_loss MODEL THREADS < sequences > one JSON object
- * A sequence is as for logits_dump. Over all positions of all sequences: the mean Kullback-Leibler divergence of the default
- * precision from fp32, in nats; and the perplexity of both over the tokens that have one before them. */
+ *   precision_loss MODEL THREADS [kv-int8] < sequences > one JSON object
+ * With kv-int8: what int8 keys and values alone cost, fp32 everywhere else. A sequence is as for logits_dump. Over all
+ * positions of all sequences: the mean Kullback-Leibler divergence of the default precision from fp32, in nats; and the
+ * perplexity of both over the tokens that have one before them. */
 #include <math.h>
 #include <stdbool.h>
 #include <string.h>
@@ -81,11 +82,12 @@ int main(int argc, char **argv)
 {
     static int32_t token[MAX_TOKEN];
     int32_t head[2];
-    if (argc != 3)
+    const bool kv_int8 = argc == 4 && strcmp(argv[3], "kv-int8") == 0;
+    if (argc != 3 && !kv_int8)
         return 2;
     struct golden_model g[2];
-    golden_open(&g[0], argv[1], "fp32", atoi(argv[2]), CHUNK, 1, 1 << 13);
-    golden_open(&g[1], argv[1], "auto", atoi(argv[2]), CHUNK, 1, 1 << 13);
+    golden_open(&g[0], argv[1], "fp32", false, atoi(argv[2]), CHUNK, 1, 1 << 13);
+    golden_open(&g[1], argv[1], kv_int8 ? "fp32" : "auto", kv_int8, atoi(argv[2]), CHUNK, 1, 1 << 13);
     struct sums sums = {0};
     while (fread(head, sizeof head, 1, stdin) == 1) {
         if (head[0] < 1 || head[0] > 1 << 13 || fread(token, sizeof *token, (size_t)head[0], stdin) != (size_t)head[0])

@@ -107,3 +107,15 @@ def test_default_precision_costs_what_its_rounding_costs(name):
     assert ours["kl"] < 1.2 * simulated["kl"]
     assert ours["kl"] < 4e-3
     assert abs(ours["perplexity"] / ours["perplexity_fp32"] - 1) < 0.01
+
+
+@pytest.mark.parametrize("name", list(SIMULATED))
+def test_keys_and_values_in_int8_cost_little(name):
+    model, reference = real_model(name), np.load(DATA / f"{name}.npz")
+    prompts = [reference[f"prompt_{i}"] for i in range(20)]
+    sequences = [sequence(p, 0) for p in prompts if len(p) < 200]
+    run = subprocess.run([PROGRAMS / "precision_loss", model, "0", "kv-int8"], input=b"".join(sequences), capture_output=True,
+                         check=True)
+    ours = json.loads(run.stdout)
+    assert ours["positions"] > 100
+    assert ours["kl"] < 1e-3

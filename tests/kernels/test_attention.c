@@ -28,7 +28,22 @@ struct scene {
 
 static float rounded(enum kv_type type, float x)
 {
-    return type == KV_F32 ? x : type == KV_F16 ? f32_from_f16(f16_from_f32(x)) : f32_from_bf16(bf16_from_f32(x));
+    return type == KV_F32 || type == KV_INT8 ? x
+           : type == KV_F16                  ? f32_from_f16(f16_from_f32(x))
+                                             : f32_from_bf16(bf16_from_f32(x));
+}
+
+/* As the cache holds x[n] in int8. */
+static void round_int8(float *x, int n)
+{
+    for (int first = 0; first < n; first += KV_SCALE_CHANNELS) {
+        const int end = first + KV_SCALE_CHANNELS < n ? first + KV_SCALE_CHANNELS : n;
+        float largest = 0;
+        for (int i = first; i < end; i++)
+            largest = fmaxf(largest, fabsf(x[i]));
+        for (int i = first; i < end; i++)
+            x[i] = rintf(x[i] * (127 / largest)) * (largest / 127);
+    }
 }
 
 static void set_scene(struct scene *s, struct check *c, const struct kernels *k, enum kv_type type, int head_dim, float cap)
@@ -50,6 +65,10 @@ static void set_scene(struct scene *s, struct check *c, const struct kernels *k,
             value[d] = rounded(type, check_gauss(c));
         }
         k->kv_write[type](s->memory + s->block[t / ATTENTION_BLOCK] * s->stride, t % ATTENTION_BLOCK, key, value, head_dim);
+        if (type == KV_INT8) {
+            round_int8(key, head_dim);
+            round_int8(value, head_dim);
+        }
     }
     for (int i = 0; i < MAX_Q; i++) {
         s->end[i] = i < 4 ? i + 1 : i == 5 ? N_TOKEN : 1 + (int)(check_random(c) % N_TOKEN);

@@ -100,6 +100,22 @@ static inline void attention_16(float (*widen)(uint16_t), const struct attention
 static void attention_f16_scalar(const struct attention_job *job) { attention_16(f32_from_f16, job); }
 static void attention_bf16_scalar(const struct attention_job *job) { attention_16(f32_from_bf16, job); }
 
+static void attention_int8_scalar(const struct attention_job *job)
+{
+    const int head_dim = job->head_dim, n_scale = kv_n_scale(head_dim);
+    float *k = job->scratch, *v = k + T * head_dim;
+    start(job);
+    for (int b = job->first_block; b < job->last_block; b++) {
+        const struct kv_int8_parts from = kv_int8_parts((void *)(job->base + job->block[b] * job->stride), head_dim);
+        for (int d = 0; d < head_dim; d++)
+            for (int t = 0; t < T; t++) {
+                k[d * T + t] = (float)from.k[d * T + t] * from.k_scale[d / KV_SCALE_CHANNELS * T + t];
+                v[t * head_dim + d] = (float)from.v[t * head_dim + d] * from.v_scale[t * n_scale + d / KV_SCALE_CHANNELS];
+            }
+        add_block_to_all(job, b, k, v);
+    }
+}
+
 static void attention_merge_scalar(float *m, float *l, float *acc, float m2, float l2, const float *acc2, int head_dim)
 {
     const float top = m2 > *m ? m2 : *m;
@@ -121,6 +137,7 @@ void attention_init_scalar(struct kernels *k)
     k->attention[KV_F32] = attention_f32_scalar;
     k->attention[KV_F16] = attention_f16_scalar;
     k->attention[KV_BF16] = attention_bf16_scalar;
+    k->attention[KV_INT8] = attention_int8_scalar;
     k->attention_merge = attention_merge_scalar;
     k->attention_finish = attention_finish_scalar;
 }

@@ -160,4 +160,5 @@ void layer_init_scalar(struct kernels *k)
     k->kv_write[KV_F32] = kv_write_f32_scalar;
     k->kv_write[KV_F16] = kv_write_f16_scalar;
     k->kv_write[KV_BF16] = kv_write_bf16_scalar;
+    k->kv_write[KV_INT8] = kv_write_int8_scalar;
 }

@@ -5,13 +5,6 @@
 #include "base/fp16.h"
 #include "kernels/scalar/scalar.h"
 
-/* To the nearest integer, ties to even, for |v| < 2^22: the sum's last bit is 1. */
-static int round_to_even(float v)
-{
-    const float magic = 0x1.8p23f;
-    return (int)(f32_bits(v + magic) - f32_bits(magic));
-}
-
 static uint32_t largest_magnitude(const float *x)
 {
     uint32_t largest = 0;

@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "base/float_math.h"
+#include "base/fp16.h"
 #include "kernels/pack/pack.h"
 
 void matmul_q8_init_scalar(struct kernels *k);
@@ -13,6 +14,14 @@ void quantize_q8_scalar(void *row, const float *x, int n);
 void quantize_q8_rest_scalar(void *rest, const void *row, const float *x, int n);
 void layer_init_scalar(struct kernels *k); /* norm, rope, gated products, cache writes */
 void attention_init_scalar(struct kernels *k);
+void kv_write_int8_scalar(void *head_block, int slot, const float *k, const float *v, int head_dim);
+
+/* To the nearest integer, ties to even, for |v| < 2^22: the sum's last bit is 1. */
+static inline int round_to_even(float v)
+{
+    const float magic = 0x1.8p23f;
+    return (int)(f32_bits(v + magic) - f32_bits(magic));
+}
 
 enum {
     NORM_LANES = 16

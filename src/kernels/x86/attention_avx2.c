@@ -290,10 +290,57 @@ SIMD_INLINE void attention_16(load_fn *load, const struct attention_job *job)
 static void attention_f16_avx2(const struct attention_job *job) { attention_16(load_f16, job); }
 static void attention_bf16_avx2(const struct attention_job *job) { attention_16(load_bf16, job); }
 
+/* Eight int8 as floats. */
+SIMD_INLINE __m256 load_int8(const int8_t *q)
+{
+    return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)q)));
+}
+
+static void widen_int8_keys(float *to, const struct kv_int8_parts *from, int head_dim)
+{
+    for (int d = 0; d < head_dim; d++) {
+        const float *scale = from->k_scale + d / KV_SCALE_CHANNELS * T;
+        for (int h = 0; h < T; h += SIMD_FLOATS)
+            _mm256_storeu_ps(to + d * T + h, _mm256_mul_ps(load_int8(from->k + d * T + h), _mm256_loadu_ps(scale + h)));
+    }
+}
+
+static void widen_int8_values(float *to, const struct kv_int8_parts *from, int head_dim)
+{
+    const int n_scale = kv_n_scale(head_dim);
+    for (int t = 0; t < T; t++) {
+        const float *scale = from->v_scale + t * n_scale;
+        int d = 0;
+        for (; d + SIMD_FLOATS <= head_dim; d += SIMD_FLOATS) {
+            const __m256 s = _mm256_broadcast_ss(scale + d / KV_SCALE_CHANNELS);
+            _mm256_storeu_ps(to + t * head_dim + d, _mm256_mul_ps(load_int8(from->v + t * head_dim + d), s));
+        }
+        for (; d < head_dim; d++)
+            to[t * head_dim + d] = (float)from->v[t * head_dim + d] * scale[d / KV_SCALE_CHANNELS];
+    }
+}
+
+/* A block is widened once for all queries, while the next one is fetched. */
+static void attention_int8_avx2(const struct attention_job *job)
+{
+    const int head_dim = job->head_dim;
+    start(job);
+    for (int b = job->first_block; b < job->last_block; b++) {
+        const struct kv_int8_parts from = kv_int8_parts((void *)block_at(job, b), head_dim);
+        const char *next = block_at(job, b + 1 < job->last_block ? b + 1 : b);
+        for (size_t i = 0; i < kv_head_block_bytes(KV_INT8, head_dim); i += LINE)
+            _mm_prefetch(next + i, _MM_HINT_T0);
+        widen_int8_keys(job->scratch, &from, head_dim);
+        widen_int8_values(job->scratch + T * head_dim, &from, head_dim);
+        add_widened_block(job, b);
+    }
+}
+
 void attention_init_avx2(struct kernels *k)
 {
     k->attention[KV_F32] = attention_f32_avx2;
     k->attention[KV_F16] = attention_f16_avx2;
     k->attention[KV_BF16] = attention_bf16_avx2;
+    k->attention[KV_INT8] = attention_int8_avx2;
 }
 #endif

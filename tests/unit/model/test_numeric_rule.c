@@ -172,6 +172,43 @@ static void fused_and_unfused_ops(void **state)
     }
 }
 
+static void fixture_open_int8_cache(struct fixture *f, const struct subject *s, int n_thread)
+{
+    struct model_options options;
+    fixture_make_device(f, n_thread);
+    model_options_defaults(&options);
+    options.device = f->device;
+    options.precision = s->precision;
+    options.kv_int8 = true;
+    fixture_make_model(f, s->path, &options);
+}
+
+/* A token's scales are set when it is written: chunks and threads do not show, but rounding does. */
+static void keys_and_values_in_int8(void **state)
+{
+    (void)state;
+    for (int i = 0; i < N_SUBJECTS; i++) {
+        if (!fixture_has(subjects[i].path))
+            continue;
+        struct fixture one, two, plain;
+        fixture_open_int8_cache(&one, &subjects[i], 1);
+        fixture_open_int8_cache(&two, &subjects[i], 2);
+        fixture_open(&plain, subjects[i].path, subjects[i].precision, 1);
+        assert_string_equal(model_info(one.model)->kv_type, "int8");
+        float *want = fixture_logits(&one, 0, subjects[i].n_token, 512);
+        float *got = fixture_logits(&two, 0, subjects[i].n_token, 7);
+        float *unrounded = fixture_logits(&plain, 0, subjects[i].n_token, 512);
+        fixture_same_bits(&one, want, got);
+        assert_memory_not_equal(want, unrounded, sizeof *want * (size_t)model_info(one.model)->n_vocab);
+        free(want);
+        free(got);
+        free(unrounded);
+        fixture_close(&one);
+        fixture_close(&two);
+        fixture_close(&plain);
+    }
+}
+
 static void callers_rounding_mode_does_not_matter(void **state)
 {
     (void)state;
@@ -190,13 +227,10 @@ static void callers_rounding_mode_does_not_matter(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(chunks_of_any_size),
-        cmocka_unit_test(any_number_of_threads),
-        cmocka_unit_test(sequences_in_one_batch),
-        cmocka_unit_test(prefix_from_the_cache),
-        cmocka_unit_test(fused_and_unfused_ops),
-        cmocka_unit_test(rejected_rows_leave_no_trace),
-        cmocka_unit_test(callers_rounding_mode_does_not_matter),
+        cmocka_unit_test(chunks_of_any_size),           cmocka_unit_test(any_number_of_threads),
+        cmocka_unit_test(sequences_in_one_batch),       cmocka_unit_test(prefix_from_the_cache),
+        cmocka_unit_test(fused_and_unfused_ops),        cmocka_unit_test(keys_and_values_in_int8),
+        cmocka_unit_test(rejected_rows_leave_no_trace), cmocka_unit_test(callers_rounding_mode_does_not_matter),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
