@@ -175,6 +175,8 @@ static enum mr_status print_answer(const struct run *r, const struct generation 
         return print_json(r, g, err);
     if (g->text.n > 0 && g->text.s[g->text.n - 1] != '\n')
         putchar('\n');
+    if (fflush(stdout) != 0) /* before the figures, which go another way */
+        return mr_fail(err, MR_IO, "the answer could not be written");
     if (!r->options.quiet)
         generation_print_stats(g, stderr);
     return MR_OK;

@@ -62,6 +62,21 @@ def test_the_streamed_text_is_that_of_json():
 
 
 @needs_smollm2
+def test_the_figures_stand_behind_the_answer():
+    command = [MILLRACE, "run", "-m", SMOLLM2, "-p", "Hello", "--temp", "0", "-n", "4"]
+    r = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, text=True, timeout=PATIENCE_S)
+    assert re.search("\nfirst token after .*\n\\Z", r.stdout)
+
+
+@needs_smollm2
+def test_an_answer_that_cannot_be_written_is_a_failure():
+    with open("/dev/full", "w") as full:
+        command = [MILLRACE, "run", "-m", SMOLLM2, "-p", "Hello", "--temp", "0", "-n", "4"]
+        r = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True, timeout=PATIENCE_S)
+    assert r.returncode == 1 and "could not be written" in r.stderr
+
+
+@needs_smollm2
 def test_prompts_come_from_a_flag_a_file_or_a_pipe(tmp_path):
     file = tmp_path / "prompt.txt"
     file.write_text("Once upon a time")
