@@ -50,8 +50,9 @@ enum mr_status loader_map_packed(struct loader *l, size_t size, struct mr_error 
         const size_t offset = item->matrix != NULL ? item->matrix->offset : item->vector->offset;
         MR_TRY(check_item(item, err));
         if (item->source->file_offset - first->source->file_offset != offset)
-            return mr_fail(err, MR_BAD_FORMAT, "tensor '%.*s' of a packed file is not in its place", (int)item->source->name.n,
-                           item->source->name.s);
+            return mr_fail(err, MR_BAD_FORMAT,
+                           "tensor '%.*s' of a packed file is not in its place; pack the original model again",
+                           (int)item->source->name.n, item->source->name.s);
     }
     MR_TRY(d->ops->buffer_borrow(d, &l->weights->buffer, first->source->data, size, err));
     loader_attach(l);
