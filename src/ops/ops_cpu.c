@@ -97,16 +97,29 @@ void cpu_for_rows(struct cpu_device *d, cpu_rows_fn *f, const void *context, int
     pool_run(d->pool, run_row_piece, &p, p.n_piece);
 }
 
+/* The first fine row that is not before `row`. */
+static int first_fine(const struct activation_view *x, int row)
+{
+    int low = 0, high = x->q8_rest.n_row;
+    while (low < high) {
+        const int middle = (low + high) / 2;
+        if (x->fine_row[middle] < row)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
 void cpu_quantize_rows(struct cpu_device *d, const struct activation_view *x, int first, int end)
 {
     if (x->q8.buffer == NULL)
         return;
     for (int r = first; r < end; r++)
         d->kernels.quantize_q8(cpu_row(&x->q8, r), cpu_row(&x->f32, r), x->f32.n_col);
-    for (int i = 0; i < x->q8_rest.n_row; i++) {
+    for (int i = first_fine(x, first); i < x->q8_rest.n_row && x->fine_row[i] < end; i++) {
         const int r = x->fine_row[i];
-        if (r >= first && r < end)
-            d->kernels.quantize_q8_rest(cpu_row(&x->q8_rest, i), cpu_row(&x->q8, r), cpu_row(&x->f32, r), x->f32.n_col);
+        d->kernels.quantize_q8_rest(cpu_row(&x->q8_rest, i), cpu_row(&x->q8, r), cpu_row(&x->f32, r), x->f32.n_col);
     }
 }
 

@@ -47,6 +47,17 @@ enum {
     CPU_PARTIAL_FLOATS = 1 << 20
 };
 
+enum {
+    CPU_PIECE_BYTES = 128 << 10, /* weights of a piece that many rows read again and again: stay in L2 */
+    CPU_ROWS_BYTES = 128 << 10   /* and so do the rows that one look at them serves */
+};
+
+/* Activation rows that one look at a piece's weights serves, a multiple of 8. */
+static inline int cpu_rows_at_a_time(size_t row_bytes)
+{
+    return row_bytes < CPU_ROWS_BYTES / 8 ? (int)(CPU_ROWS_BYTES / row_bytes / 8 * 8) : 8;
+}
+
 static inline struct cpu_device *cpu_of(struct device *d) { return (struct cpu_device *)d; }
 
 static inline char *cpu_address(const struct buffer *b, size_t offset)

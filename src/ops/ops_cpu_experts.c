@@ -7,11 +7,6 @@
 #include "base/float_math.h"
 #include "ops/ops_cpu.h"
 
-enum {
-    PIECE_BYTES = 128 << 10, /* weights that many rows read again and again: stay in L2 */
-    ROWS_BYTES = 128 << 10   /* and so do the rows that one look at them serves */
-};
-
 static int32_t *int_row(const struct tensor *t, int row) { return (int32_t *)cpu_row(t, row); }
 
 struct choice {
@@ -164,7 +159,7 @@ static void run_slots(const struct expert_run *run, const struct cut *cut, int e
     const int o = piece * cut->n_panel * cut->kernel->nr, most = cut->n_panel * cut->kernel->nr;
     const char *packed = cpu_address(w->buffer, w->offset + (size_t)expert * w->expert_bytes) +
                          (size_t)(piece * cut->n_panel) * cut->panel_bytes;
-    const int step = x->row_bytes < ROWS_BYTES / 8 ? (int)(ROWS_BYTES / x->row_bytes / 8 * 8) : 8;
+    const int step = cpu_rows_at_a_time(x->row_bytes);
     for (int s = first; s < end; s += step)
         cut->kernel->run(cpu_row(to, s) + o, to->row_bytes / sizeof(float), packed, cpu_row(x, s), x->row_bytes,
                          end - s < step ? end - s : step, w->n_out - o < most ? w->n_out - o : most, w->n_in);
@@ -187,8 +182,8 @@ void cpu_matmul_experts(struct device *d, const struct product *product, int n_p
     const int32_t *group = int_row(&routing->group, 0);
     struct expert_run run = {.x = x, .expert = group + 1, .first_slot = group + 1 + routing->n_expert};
     size_t piece = product[0].weight->expert_bytes * (size_t)group[0] / (4 * (size_t)cpu_of(d)->n_thread);
-    if (routing->row.n_col > group[0] && piece > PIECE_BYTES)
-        piece = PIECE_BYTES;
+    if (routing->row.n_col > group[0] && piece > CPU_PIECE_BYTES)
+        piece = CPU_PIECE_BYTES;
     for (; run.n_cut < n_product && run.n_cut < MAX_PRODUCTS; run.n_cut++) {
         run.cut[run.n_cut] = make_cut(&product[run.n_cut], piece);
         run.n_piece += run.cut[run.n_cut].n_piece;

@@ -3,8 +3,6 @@
 
 enum {
     MAX_PRODUCTS = 8,
-    PIECE_BYTES = 128 << 10, /* weights of a piece that many rows read again and again: stay in L2 */
-    ROWS_BYTES = 128 << 10,  /* and so do the rows that one look at them serves */
     /* A single row reads weights once. Shorter pieces begin too often with an empty prefetch; what takes more than 100
      * microseconds would keep others waiting for a thread that was descheduled. */
     ONE_ROW_MIN = 64 << 10,
@@ -37,7 +35,7 @@ static void plan(struct products *p, int n_thread)
         total += p->product[i].weight->bytes;
     size_t piece = total / (4 * (size_t)n_thread);
     if (p->x->f32.n_row + p->x->q8_rest.n_row > 1)
-        piece = piece < PIECE_BYTES ? piece : PIECE_BYTES;
+        piece = piece < CPU_PIECE_BYTES ? piece : CPU_PIECE_BYTES;
     else
         piece = piece < ONE_ROW_MIN ? ONE_ROW_MIN : piece < ONE_ROW_MAX ? piece : ONE_ROW_MAX;
     p->n_piece = 0;
@@ -107,7 +105,7 @@ static void run_piece(void *context, int piece, int thread)
     const int most = p->run[i].n_panel * p->run[i].kernel->nr, n_out = w->n_out - first < most ? w->n_out - first : most;
     const int n_row = p->x->f32.n_row;
     const size_t row_bytes = w->wants_q8 ? p->x->q8.row_bytes : p->x->f32.row_bytes;
-    const int step = row_bytes < ROWS_BYTES / 8 ? (int)(ROWS_BYTES / row_bytes / 8 * 8) : 8;
+    const int step = cpu_rows_at_a_time(row_bytes);
     for (int r = 0; r < n_row; r += step)
         run_rows(p, i, first_panel, n_out, r, n_row - r < step ? n_row - r : step);
     if (w->wants_q8)

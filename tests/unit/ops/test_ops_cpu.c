@@ -9,9 +9,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "base/cpu.h"
-#include "ops/cpu_device.h"
-#include "ops/ops.h"
+#include "ops_fixture.h"
 
 enum {
     N_IN = 96,
@@ -19,40 +17,6 @@ enum {
     MAX_ROW = 300,
     N_PRODUCT = 9 /* one more than a single fork takes */
 };
-
-struct lab {
-    struct thread_pool *pool;
-    struct device *device;
-    struct buffer *buffer;
-    size_t used;
-};
-
-static void open_lab(struct lab *l, int n_thread)
-{
-    unsigned features;
-    *l = (struct lab){0};
-    assert_int_equal(cpu_features(&features, getenv("MILLRACE_CPU"), NULL), MR_OK);
-    assert_int_equal(pool_create(&l->pool, n_thread, NULL), MR_OK);
-    assert_int_equal(cpu_device_create(&l->device, l->pool, features, NULL), MR_OK);
-    assert_int_equal(l->device->ops->buffer_create(l->device, &l->buffer, 64 << 20, NULL), MR_OK);
-}
-
-static void close_lab(struct lab *l)
-{
-    l->device->ops->buffer_free(l->buffer);
-    cpu_device_free(l->device);
-    pool_free(l->pool);
-}
-
-static float value(int i) { return (float)((i * 7919 + i / 13 * 31) % 2001 - 1000) * 0.001f; }
-
-static struct tensor make_tensor(struct lab *l, int n_row, int n_col)
-{
-    const size_t row_bytes = ((size_t)n_col * 4 + 63) / 64 * 64 + 64;
-    const struct tensor t = {l->buffer, l->used, row_bytes, n_row, n_col};
-    l->used += row_bytes * (size_t)n_row;
-    return t;
-}
 
 static struct tensor make_filled(struct lab *l, int n_row, int n_col, int seed)
 {
