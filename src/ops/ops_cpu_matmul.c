@@ -6,7 +6,8 @@ enum {
     /* A single row reads weights once. Shorter pieces begin too often with an empty prefetch; what takes more than 100
      * microseconds would keep others waiting for a thread that was descheduled. */
     ONE_ROW_MIN = 64 << 10,
-    ONE_ROW_MAX = 768 << 10
+    ONE_ROW_MAX = 768 << 10,
+    PAIR_OUTS = CPU_REST_ROWS * CPU_REST_OUTS / 2
 };
 
 struct run { /* one product, in pieces of n_panel panels */
@@ -34,7 +35,7 @@ static void plan(struct products *p, int n_thread)
     for (int i = 0; i < p->n_product; i++)
         total += p->product[i].weight->bytes;
     size_t piece = total / (4 * (size_t)n_thread);
-    if (p->x->f32.n_row + p->x->q8_rest.n_row > 1)
+    if (p->x->f32.n_row > 1)
         piece = piece < CPU_PIECE_BYTES ? piece : CPU_PIECE_BYTES;
     else
         piece = piece < ONE_ROW_MIN ? ONE_ROW_MIN : piece < ONE_ROW_MAX ? piece : ONE_ROW_MAX;
@@ -85,6 +86,24 @@ static void run_rest(const struct products *p, int i, int first_panel, int n_out
                      n_fine - f < CPU_REST_ROWS ? n_fine - f : CPU_REST_ROWS, scratch);
 }
 
+/* A single row and its second term: the weights are read once for both. */
+static void run_pair(const struct products *p, int i, int first_panel, int n_out, float *scratch)
+{
+    const struct product *product = &p->product[i];
+    const struct run *run = &p->run[i];
+    const char *x = (const char *)cpu_row(&p->x->q8, 0), *rest = (const char *)cpu_row(&p->x->q8_rest, 0);
+    float *out = cpu_row(&product->out, 0) + first_panel * run->kernel->nr;
+    for (int first = 0; first < n_out; first += PAIR_OUTS) {
+        const int n = n_out - first < PAIR_OUTS ? n_out - first : PAIR_OUTS;
+        run->kernel->run(scratch, PAIR_OUTS, run->packed + (size_t)(first_panel + first / run->kernel->nr) * run->panel_bytes,
+                         x, (size_t)(rest - x), 2, n, product->weight->n_in);
+        for (int o = 0; o < n; o++)
+            out[first + o] = scratch[o] + scratch[PAIR_OUTS + o];
+    }
+}
+
+static bool is_pair(const struct activation_view *x) { return x->f32.n_row == 1 && x->q8_rest.n_row == 1; }
+
 /* The sum is whole: bias, and what follows it. */
 static void finish(const struct products *p, const struct product *product, int first, int n_out)
 {
@@ -92,6 +111,16 @@ static void finish(const struct products *p, const struct product *product, int 
     const float *bias = cpu_row(&product->bias, 0) + first;
     for (int r = 0; r < product->out.n_row; r++)
         (product->gelu ? k->add_gelu : k->add)(cpu_row(&product->out, r) + first, bias, n_out);
+}
+
+static void run_piece_rows(const struct products *p, int i, int first_panel, int n_out, float *scratch)
+{
+    const bool wants_q8 = p->product[i].weight->wants_q8;
+    const int n_row = p->x->f32.n_row, step = cpu_rows_at_a_time(wants_q8 ? p->x->q8.row_bytes : p->x->f32.row_bytes);
+    for (int r = 0; r < n_row; r += step)
+        run_rows(p, i, first_panel, n_out, r, n_row - r < step ? n_row - r : step);
+    if (wants_q8)
+        run_rest(p, i, first_panel, n_out, scratch);
 }
 
 static void run_piece(void *context, int piece, int thread)
@@ -103,13 +132,11 @@ static void run_piece(void *context, int piece, int thread)
     const struct weight *w = p->product[i].weight;
     const int first_panel = (piece - p->run[i].first_piece) * p->run[i].n_panel, first = first_panel * p->run[i].kernel->nr;
     const int most = p->run[i].n_panel * p->run[i].kernel->nr, n_out = w->n_out - first < most ? w->n_out - first : most;
-    const int n_row = p->x->f32.n_row;
-    const size_t row_bytes = w->wants_q8 ? p->x->q8.row_bytes : p->x->f32.row_bytes;
-    const int step = cpu_rows_at_a_time(row_bytes);
-    for (int r = 0; r < n_row; r += step)
-        run_rows(p, i, first_panel, n_out, r, n_row - r < step ? n_row - r : step);
-    if (w->wants_q8)
-        run_rest(p, i, first_panel, n_out, p->device->rest + (size_t)thread * CPU_REST_ROWS * CPU_REST_OUTS);
+    float *scratch = p->device->rest + (size_t)thread * CPU_REST_ROWS * CPU_REST_OUTS;
+    if (w->wants_q8 && is_pair(p->x))
+        run_pair(p, i, first_panel, n_out, scratch);
+    else
+        run_piece_rows(p, i, first_panel, n_out, scratch);
     if (p->product[i].bias.buffer != NULL)
         finish(p, &p->product[i], first, n_out);
 }

@@ -7,7 +7,7 @@
 #include "kernels/x86/x86.h"
 
 enum {
-    STREAMS = 2,           /* panels that one row reads side by side: 1.1 to 1.2 times the rate of one; 4 vary by shape */
+    STREAMS = 2, /* panels that one or two rows read side by side: 1.1 to 1.2 times the rate of one; 4 vary by shape */
     PREFETCH_BYTES = 1024, /* ahead of the block at work; 512 to 2048 differ little, none is a quarter slower */
     HALF_BYTES = PANEL_STEP / 2,
     CHUNK_BYTES = 8192, /* expanded weights: a quarter of a first-level cache */
@@ -153,15 +153,16 @@ SIMD_INLINE void few_panels(enum quant_type type, float *out, size_t ld_out, con
         }
 }
 
-/* A single row waits for memory alone, which serves several streams better. */
-SIMD_INLINE void one_row(enum quant_type type, float *out, const uint8_t *packed, const struct tile_rows *rows, int n_out)
+/* One row, or a row and its second term, waits for memory alone, which serves several streams better. */
+SIMD_INLINE void streamed_rows(enum quant_type type, float *out, size_t ld_out, const uint8_t *packed,
+                               const struct tile_rows *rows, int n_row, int n_out)
 {
     const int n_each = n_out / (STREAMS * PANEL_NR) * PANEL_NR;
     const size_t bytes = panel_bytes(type, rows->n_in);
     for (int o = 0; o < n_each; o += PANEL_NR)
-        few_panels(type, out + o, 0, packed + (size_t)(o / PANEL_NR) * bytes, rows, 1, STREAMS, n_each, n_out - o);
+        few_panels(type, out + o, ld_out, packed + (size_t)(o / PANEL_NR) * bytes, rows, n_row, STREAMS, n_each, n_out - o);
     for (int o = STREAMS * n_each; o < n_out; o += PANEL_NR)
-        few_panels(type, out + o, 0, packed + (size_t)(o / PANEL_NR) * bytes, rows, 1, 1, 0, n_out - o);
+        few_panels(type, out + o, ld_out, packed + (size_t)(o / PANEL_NR) * bytes, rows, n_row, 1, 0, n_out - o);
 }
 
 /* Few rows: an expansion would not pay. A panel comes from memory once; what a second tile reads is in the caches. */
@@ -336,7 +337,11 @@ SIMD_INLINE void run(enum quant_type type, float *out, size_t ld_out, const void
 {
     const struct tile_rows all = {x, ld_x, n_in};
     if (n_row == 1) {
-        one_row(type, out, packed, &all, n_out);
+        streamed_rows(type, out, ld_out, packed, &all, 1, n_out);
+        return;
+    }
+    if (n_row == 2) {
+        streamed_rows(type, out, ld_out, packed, &all, 2, n_out);
         return;
     }
     if (n_row <= FEW_ROWS) {
