@@ -17,6 +17,7 @@ struct group_state {
 struct sequence {
     bool is_open;
     int n_token;
+    int n_draft;                    /* tokens at the end that may be taken back */
     int n_block;                    /* table entries in use, windows' gaps included */
     int first_block[KV_MAX_GROUPS]; /* the first that is still held */
 };
@@ -245,9 +246,10 @@ void kv_seq_advance(struct kv_cache *kv, kv_seq seq, int n_token)
 {
     struct sequence *s = &kv->seq[seq];
     s->n_token += n_token;
+    const int n_certain = s->n_token > s->n_draft ? s->n_token - s->n_draft : 0;
     for (int i = 0; i < kv->config.n_group; i++) {
         struct group_state *g = &kv->group[i];
-        const int first = first_read_block(g, s->n_token);
+        const int first = first_read_block(g, n_certain);
         for (int b = s->first_block[i]; b < first && b < s->n_block; b++)
             drop_block(g, &seq_table(kv, seq, i)[b]);
         if (first > s->first_block[i])
@@ -265,6 +267,17 @@ enum mr_status kv_seq_truncate(struct kv_cache *kv, kv_seq seq, int n_token)
     if (n_token == 0)
         memset(s->first_block, 0, sizeof s->first_block);
     return MR_OK;
+}
+
+void kv_seq_expect_drafts(struct kv_cache *kv, kv_seq seq, int n_token) { kv->seq[seq].n_draft = n_token; }
+
+void kv_seq_settle(struct kv_cache *kv, kv_seq seq, int n_token)
+{
+    struct sequence *s = &kv->seq[seq];
+    drop_tail(kv, seq, blocks_for(n_token));
+    s->n_token = n_token;
+    s->n_draft = 0;
+    kv_seq_advance(kv, seq, 0);
 }
 
 int kv_seq_length(const struct kv_cache *kv, kv_seq seq) { return kv->seq[seq].n_token; }

@@ -58,6 +58,11 @@ void kv_seq_close(struct kv_cache *kv, kv_seq seq);
 enum mr_status kv_seq_reserve(struct kv_cache *kv, kv_seq seq, int n_token);
 /* n_token tokens, room for which was reserved, have been written; window groups give back what no later token reads. */
 void kv_seq_advance(struct kv_cache *kv, kv_seq seq, int n_token);
+/* The next tokens to be written end with n_token drafts, which may be taken back: until kv_seq_settle window groups keep what a
+ * token in their place reads. */
+void kv_seq_expect_drafts(struct kv_cache *kv, kv_seq seq, int n_token);
+/* Keep the first n_token tokens, of which at most the expected drafts are taken back. */
+void kv_seq_settle(struct kv_cache *kv, kv_seq seq, int n_token);
 /* Keep the first n_token tokens. BAD_INPUT: nothing changed, blocks that the next token reads have left a window. */
 enum mr_status kv_seq_truncate(struct kv_cache *kv, kv_seq seq, int n_token);
 

@@ -59,6 +59,7 @@ void load_options(struct mr_options *out, const struct model_arguments *a)
     out->precision = a->precision;
     out->kv_int8 = a->kv_type;
     out->fusion_off = a->fusion;
+    out->forced_drafts = a->forced_drafts == 0;
     out->n_ctx = a->ctx_size;
     if (a->prompt_chunk > 0)
         out->prompt_chunk = a->prompt_chunk;

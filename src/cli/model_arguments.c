@@ -61,6 +61,13 @@ const struct argument compute_argument[] = {
      .parse = argument_choice,
      .offset = offsetof(struct model_arguments, fusion),
      .choice = on_off},
+    {.name = "forced-drafts",
+     .value = "on|off",
+     .help = "Text to which a constraint leaves no choice is scored several tokens a step; results do not depend on it "
+             "(default: on)",
+     .parse = argument_choice,
+     .offset = offsetof(struct model_arguments, forced_drafts),
+     .choice = on_off},
     {0}};
 
 const struct argument template_argument[] = {

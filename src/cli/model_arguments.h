@@ -11,6 +11,7 @@ struct model_arguments {
     int kv_type;               /* index of "auto", "int8" */
     int ctx_size;              /* tokens; 0: what the model was trained for, at most MODEL_ARGUMENTS_CTX_MAX */
     int fusion;                /* index of "on", "off" */
+    int forced_drafts;         /* 1: off */
     int prompt_chunk;          /* rows of a prompt in one step; 0: the engine's choice */
     const char *chat_template; /* built-in name or file; NULL: the model's own */
 };

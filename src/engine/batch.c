@@ -6,33 +6,44 @@ enum {
     PROMPT_ROWS_MIN = KV_BLOCK /* of a step, however little time there is: prompts get on, too */
 };
 
+/* Tokens that wait for their row, without drafts. */
 static int todo(const struct sequence *s) { return s->n_token - s->n_cached; }
 
 static bool runs(const struct sequence *s) { return s->request != NULL && s->in_cache; }
 
-/* The next n tokens of the sequence into the batch. */
+static bool decodes(const struct sequence *s) { return todo(s) == 1 && s->n_token > s->request->n_prompt; }
+
+static void count_rows(struct mr_engine *e, const struct sequence *s, int n)
+{
+    const bool decoding = decodes(s);
+    e->shape.n_decode += decoding ? n : 0;
+    e->shape.n_prompt += decoding ? 0 : n;
+    e->shape.n_draft += s->n_draft;
+    e->shape.attended += step_attended(s->n_cached, s->n_row);
+    fair_share_charge(&e->shares, s->request->share, s->n_draft + n * (decoding ? step_cost_decode_weight(&e->cost) : 1));
+}
+
+/* The next n tokens of the sequence into the batch, then its drafts. */
 static void add_rows(struct mr_engine *e, struct sequence *s, int n)
 {
-    const bool decodes = todo(s) == 1 && s->n_token > s->request->n_prompt;
     if (s->n_computed == 0) {
         e->stats.n_looked_up += s->request->n_prompt;
         e->stats.n_found += s->n_cached;
     }
-    s->n_row = n;
+    s->n_row = n + s->n_draft;
     s->is_fresh = false;
-    s->logits = n == todo(s) ? e->n_logits++ : -1;
-    for (int i = 0; i < n; i++) {
+    s->logits = n == todo(s) ? e->n_logits : -1;
+    for (int i = 0; i < s->n_row; i++) {
         const int row = e->n_row++;
         e->row_token[row] = s->token[s->n_cached + i];
         e->row_seq[row] = s->kv;
-        e->row_wants_logits[row] = s->logits >= 0 && i == n - 1;
+        e->row_wants_logits[row] = s->logits >= 0 && i >= n - 1;
+        e->n_logits += e->row_wants_logits[row];
     }
-    e->shape.n_decode += decodes ? n : 0;
-    e->shape.n_prompt += decodes ? 0 : n;
-    e->shape.attended += step_attended(s->n_cached, n);
+    kv_seq_expect_drafts(model_kv_cache(e->kv), s->kv, s->n_draft);
+    count_rows(e, s, n);
     const int redone = s->n_computed - s->n_cached;
     e->stats.n_redone_rows += redone > n ? n : redone > 0 ? redone : 0;
-    fair_share_charge(&e->shares, s->request->share, n * (decodes ? step_cost_decode_weight(&e->cost) : 1));
 }
 
 /* The most junior of those that hold blocks and have no rows in this step. */
@@ -94,21 +105,51 @@ static bool is_due_earlier(const struct mr_engine *e, int a, int b)
     return due_x < due_y;
 }
 
+/* Blocks for the drafts, which nobody is put aside for. Returns how many there is room for. */
+static int make_room_for_drafts(struct mr_engine *e, const struct sequence *s, int n)
+{
+    struct kv_cache *kv = model_kv_cache(e->kv);
+    for (; n > 0; n--)
+        if (kv_seq_reserve(kv, s->kv, 1 + n) == MR_OK || (evict(e, s, 1 + n) && kv_seq_reserve(kv, s->kv, 1 + n) == MR_OK))
+            break;
+    return n;
+}
+
+/* Rows of the n sequences of e->order, all of which have room for one, with their share of the drafts. */
+static void add_rows_and_drafts(struct mr_engine *e, int n, int n_running)
+{
+    struct step_shape plain = {.n_decode = n};
+    for (int i = 0; i < n; i++)
+        plain.attended += e->slot[e->order[i]].n_token;
+    int room = drafts_room(e, &plain, n_running);
+    for (int i = 0; i < n; i++) {
+        struct sequence *s = &e->slot[e->order[i]];
+        const int share = (room + n - i - 1) / (n - i);
+        if (decodes(s))
+            s->n_draft = make_room_for_drafts(e, s, drafts_propose(e, s, &plain, share));
+        room -= s->n_draft;
+        add_rows(e, s, 1);
+    }
+}
+
 static void add_decoding(struct mr_engine *e)
 {
-    int n = 0;
-    for (int i = 0; i < e->options.max_running; i++)
+    int n = 0, n_roomy = 0, n_running = 0;
+    for (int i = 0; i < e->options.max_running; i++) {
+        n_running += runs(&e->slot[i]);
         if (runs(&e->slot[i]) && todo(&e->slot[i]) == 1)
             insert(e, i, n++, is_senior);
+    }
     for (int i = 0; i < n; i++) {
         struct sequence *s = &e->slot[e->order[i]];
         if (!s->in_cache)
             continue; /* put aside for another one */
         if (make_room(e, s, 1))
-            add_rows(e, s, 1);
+            e->order[n_roomy++] = e->order[i];
         else
             sequence_put_aside(e, s);
     }
+    add_rows_and_drafts(e, n_roomy, n_running);
 }
 
 /* Another answer of the same request that has begun with its prompt. */
@@ -191,7 +232,7 @@ struct batch batch_build(struct mr_engine *e)
     e->n_row = e->n_logits = 0;
     e->shape = (struct step_shape){0};
     for (int i = 0; i < e->options.max_running; i++)
-        e->slot[i].n_row = 0;
+        e->slot[i].n_row = e->slot[i].n_draft = 0;
     add_decoding(e);
     int n = 0;
     for (int i = 0; i < e->options.max_running; i++)

@@ -70,6 +70,8 @@ enum mr_status mr_engine_create(struct mr_engine **out, struct mr_model *model, 
     e->model = model;
     e->options = *options;
     e->next_id = 1;
+    if (options->forced_drafts)
+        e->drafter[DRAFT_FORCED] = forced_text_drafter;
     record_queue_init(&e->events);
     const enum mr_status status = create_parts(e, err);
     if (status != MR_OK)

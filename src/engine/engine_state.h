@@ -9,12 +9,19 @@
 #include "cache/prefix_index.h"
 #include "engine/answer.h"
 #include "engine/constraint_store.h"
+#include "engine/drafter.h"
 #include "engine/fair_share.h"
 #include "engine/loaded_model.h"
 #include "engine/record_queue.h"
 #include "engine/request_record.h"
 #include "engine/step_cost.h"
 #include "sample/sampler.h"
+
+enum draft_source {
+    DRAFT_FORCED, /* by the constraint */
+    DRAFT_GUEST,  /* by engine_set_drafter */
+    N_DRAFT_SOURCES
+};
 
 struct sequence {
     struct request_record *request; /* NULL: the slot is free; shared by the request's answers */
@@ -34,10 +41,13 @@ struct sequence {
     struct constraint_state *constraint;
     struct answer answer;
     struct mr_usage usage;
+    struct draft_record drafts[N_DRAFT_SOURCES];
     int64_t start_us, first_us;
     /* in the present step: */
-    int n_row;
-    int logits; /* which of the batch's logits are for its next token; -1: none yet */
+    int n_row;   /* with the drafts */
+    int n_draft; /* which stand at token[n_token] until the sampler has spoken */
+    enum draft_source draft_source;
+    int logits; /* which of the batch's logits are for its next token, those behind drafts follow; -1: none yet */
 };
 
 /* Event as it lies in the queue: then n_top mr_logprob, n_text bytes, n_error bytes. */
@@ -70,6 +80,7 @@ struct mr_engine {
     int n_waiting;
     uint64_t next_id;
     struct record_queue events;
+    struct drafter drafter[N_DRAFT_SOURCES]; /* asked in this order; propose NULL: none */
     struct fair_share shares;
     struct step_cost cost;
     int64_t now_us; /* read before and behind the forward pass of a step */
@@ -131,6 +142,15 @@ double schedule_due_us(const struct mr_engine *e, const struct request_record *r
 
 /* End what is past its deadline; then let in who waits, as far as slots, blocks and the policy allow (schedule.c). */
 void schedule_admit(struct mr_engine *e);
+
+/* Ask another drafter where the constraint forces nothing. */
+void engine_set_drafter(struct mr_engine *e, const struct drafter *drafter);
+/* Drafts that a step beside `plain`, its decoding rows, has time, rows and logits for (drafts.c). */
+int drafts_room(const struct mr_engine *e, const struct step_shape *plain, int n_running);
+/* Put up to n_max drafts behind the sequence's tokens; returns their number. */
+int drafts_propose(struct mr_engine *e, struct sequence *s, const struct step_shape *plain, int n_max);
+/* The first n_accepted of the sequence's drafts were what the sampler chose. */
+void drafts_judge(struct mr_engine *e, struct sequence *s, int n_accepted);
 
 /* Choose the rows of the step (batch.c). */
 struct batch batch_build(struct mr_engine *e);

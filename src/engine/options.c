@@ -21,7 +21,8 @@ void mr_options_defaults(struct mr_options *options)
                                    .itl_target_ms = ITL_TARGET_DEFAULT_MS,
                                    .priority_age_ms = PRIORITY_AGE_DEFAULT_MS,
                                    .batch_window_ms = BATCH_WINDOW_DEFAULT_MS,
-                                   .prefix_cache = true};
+                                   .prefix_cache = true,
+                                   .forced_drafts = true};
 }
 
 enum mr_status options_check(const struct mr_options *o, struct mr_error *err)

@@ -62,6 +62,8 @@ enum mr_status sequence_start(struct mr_engine *e, struct sequence *s, struct re
         release_parts(e, s);
         return status;
     }
+    for (int i = 0; i < N_DRAFT_SOURCES; i++)
+        draft_record_init(&s->drafts[i]);
     s->usage = (struct mr_usage){.n_prompt = request->n_prompt, .cache_miss = MR_CACHE_OFF};
     return MR_OK;
 }

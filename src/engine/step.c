@@ -53,9 +53,9 @@ static enum mr_status emit_token(struct mr_engine *e, struct sequence *s, const 
                : mr_fail(err, MR_NO_MEMORY, "no memory for the events of a request");
 }
 
-/* Choose the sequence's next token from its logits. */
-static enum mr_status advance(struct mr_engine *e, struct sequence *s, const float *logits, enum mr_finish *finish,
-                              struct mr_error *err)
+/* Choose the sequence's next token from its logits. draft: what was guessed; -1: nothing. */
+static enum mr_status advance(struct mr_engine *e, struct sequence *s, const float *logits, int32_t draft,
+                              enum mr_finish *finish, struct mr_error *err)
 {
     const uint64_t *allowed = NULL;
     if (s->constraint != NULL)
@@ -73,36 +73,56 @@ static enum mr_status advance(struct mr_engine *e, struct sequence *s, const flo
     if (s->constraint != NULL)
         MR_TRY(constraint_accept(s->constraint, chosen.token, err));
     s->token[s->n_token++] = chosen.token;
+    s->usage.n_accepted += chosen.token == draft;
     count_token(e, s);
     return emit_token(e, s, &chosen, finish, err);
 }
 
-static void take_logits(struct mr_engine *e, struct sequence *s, const float *logits)
+/* Choose from each of the sequence's logits in turn, as long as the choice is the draft that the next ones stand behind. */
+static enum mr_status take_logits(struct mr_engine *e, struct sequence *s, enum mr_finish *finish, struct mr_error *err)
+{
+    const int n_accepted = s->usage.n_accepted;
+    s->usage.n_drafted += s->n_draft;
+    for (int row = s->logits, more = 1; more; row++) {
+        const int32_t draft = row - s->logits < s->n_draft ? s->token[s->n_token] : -1;
+        MR_TRY(advance(e, s, model_logits(e->model->model, row), draft, finish, err));
+        more = *finish == MR_FINISH_NONE && s->token[s->n_token - 1] == draft;
+        s->n_cached += more;
+    }
+    drafts_judge(e, s, s->usage.n_accepted - n_accepted);
+    return MR_OK;
+}
+
+/* What the model made of the sequence's rows. */
+static void take_rows(struct mr_engine *e, struct sequence *s)
 {
     struct mr_error err = {{0}};
-    enum mr_finish finish;
-    if (s->n_token == s->room) { /* a request for no tokens ends once its prompt has been computed */
+    enum mr_finish finish = MR_FINISH_NONE;
+    enum mr_status status = MR_OK;
+    const int n_before = s->n_cached;
+    const bool is_full = s->n_token == s->room; /* a request for no tokens ends once its prompt has been computed */
+    s->n_cached += s->n_row - s->n_draft;
+    if (s->logits >= 0 && !is_full)
+        status = take_logits(e, s, &finish, &err);
+    kv_seq_settle(model_kv_cache(e->kv), s->kv, s->n_cached);
+    sequence_publish(e, s, n_before);
+    s->n_computed = s->n_cached > s->n_computed ? s->n_cached : s->n_computed;
+    if (status != MR_OK) {
+        sequence_end(e, s, MR_FINISH_ERROR, err.message);
+    } else if (s->logits >= 0 && is_full) {
         s->usage.prompt_us = e->now_us - s->start_us;
         sequence_end(e, s, MR_FINISH_LENGTH, NULL);
-    } else if (advance(e, s, logits, &finish, &err) != MR_OK)
-        sequence_end(e, s, MR_FINISH_ERROR, err.message);
-    else if (finish != MR_FINISH_NONE)
+    } else if (finish != MR_FINISH_NONE) {
         sequence_release(e, s);
+    }
 }
 
 /* Give each sequence in the batch what the model made of its rows. */
 static void collect(struct mr_engine *e)
 {
-    for (int i = 0; i < e->options.max_running; i++) {
-        struct sequence *s = &e->slot[i];
-        if (s->n_row == 0)
-            continue;
-        s->n_cached += s->n_row;
-        sequence_publish(e, s, s->n_cached - s->n_row);
-        s->n_computed = s->n_cached > s->n_computed ? s->n_cached : s->n_computed;
-        if (s->logits >= 0)
-            take_logits(e, s, model_logits(e->model->model, s->logits));
-    }
+    for (int i = 0; i < e->options.max_running; i++)
+        if (e->slot[i].n_row > 0)
+            take_rows(e, &e->slot[i]);
 }
 
 static void count_step(struct mr_engine *e, int64_t time_us)
@@ -111,6 +131,7 @@ static void count_step(struct mr_engine *e, int64_t time_us)
     e->stats.n_steps++;
     e->stats.step_us += time_us;
     e->stats.n_decode_rows += e->shape.n_decode;
+    e->stats.n_draft_rows += e->shape.n_draft;
     e->stats.n_prompt_rows += e->shape.n_prompt;
 }
 

@@ -1,4 +1,4 @@
-/* step_cost.c: weighted least squares by coordinate descent; four terms, so that a fit costs nothing beside a step. */
+/* step_cost.c: weighted least squares by coordinate descent; five terms, so that a fit costs nothing beside a step. */
 #include "engine/step_cost.h"
 
 static const double forget = 0.98;   /* a step weighs half as much 34 steps later */
@@ -18,6 +18,7 @@ static void terms(double x[STEP_COST_TERMS], const struct step_shape *s)
     x[1] = s->n_decode;
     x[2] = s->n_prompt;
     x[3] = s->attended * position;
+    x[4] = s->n_draft;
 }
 
 double step_cost_us(const struct step_cost *c, const struct step_shape *shape)
@@ -33,7 +34,7 @@ double step_cost_us(const struct step_cost *c, const struct step_shape *shape)
  * cannot tell apart counts as theirs, so that the first steps are too short rather than too long. */
 static void fit(struct step_cost *c)
 {
-    static const int order[STEP_COST_TERMS] = {2, 1, 3, 0};
+    static const int order[STEP_COST_TERMS] = {2, 1, 4, 3, 0};
     for (int sweep = 0; sweep < SWEEPS; sweep++) {
         for (int at = 0; at < STEP_COST_TERMS; at++) {
             const int i = order[at];
@@ -75,7 +76,9 @@ int step_cost_rows(const struct step_cost *c, const struct step_shape *shape, in
     int low = 0, high = n_todo;
     while (low < high) { /* the largest number that fits; more rows never cost less */
         const int n = low + (high - low + 1) / 2;
-        const struct step_shape more = {shape->n_decode, shape->n_prompt + n, shape->attended + step_attended(first, n)};
+        struct step_shape more = *shape;
+        more.n_prompt += n;
+        more.attended += step_attended(first, n);
         if (step_cost_us(c, &more) <= budget_us)
             low = n;
         else
@@ -83,6 +86,16 @@ int step_cost_rows(const struct step_cost *c, const struct step_shape *shape, in
     }
     return low;
 }
+
+double step_cost_draft_share(const struct step_cost *c, const struct step_shape *shape)
+{
+    struct step_shape plain = *shape;
+    plain.n_draft = plain.n_prompt = 0;
+    const double step_us = step_cost_us(c, &plain);
+    return step_us > 0 ? c->weight[4] * shape->n_decode / step_us : 0;
+}
+
+double step_cost_draft_row_us(const struct step_cost *c) { return c->weight[4]; }
 
 double step_cost_prompt_row_us(const struct step_cost *c) { return c->weight[2]; }
 

@@ -1,14 +1,14 @@
 /* step_cost.h: what a step costs, fitted while the engine runs.
- * time = w0 + w1 decoding rows + w2 prompt rows + w3 attended positions, by non-negative least squares of the relative
- * error over the recent steps, older ones weighing less and less. Time comes from the caller's clock.
- * Threads: owned by one. */
+ * time = w0 + w1 decoding rows + w2 prompt rows + w3 attended positions + w4 drafts, by non-negative least squares of the
+ * relative error over the recent steps, older ones weighing less and less. Time comes from the caller's clock. Threads: owned
+ * by one. */
 #ifndef ENGINE_STEP_COST_H
 #define ENGINE_STEP_COST_H
 
 #include <stdint.h>
 
 enum {
-    STEP_COST_TERMS = 4
+    STEP_COST_TERMS = 5
 };
 
 /* The rows of a step. */
@@ -16,6 +16,7 @@ struct step_shape {
     int n_decode;    /* rows that continue an answer */
     int n_prompt;    /* rows of prompts */
     double attended; /* sum over the rows of the positions that each one reads */
+    int n_draft;     /* rows beside those, of guessed tokens */
 };
 
 struct step_cost {
@@ -35,6 +36,11 @@ int step_cost_rows(const struct step_cost *c, const struct step_shape *shape, in
 /* Positions that n rows from position `first` on read in all. */
 double step_attended(int first, int n);
 
+/* What one more draft costs, in units of a decoding row's share of a step of this shape without its drafts; 0 while that is not
+ * known. */
+double step_cost_draft_share(const struct step_cost *c, const struct step_shape *shape);
+
+double step_cost_draft_row_us(const struct step_cost *c);  /* one more draft; 0 while that is not known */
 double step_cost_prompt_row_us(const struct step_cost *c); /* one more row of a prompt; 0 while that is not known */
 
 /* What a decoding row weighs against a prompt row, by their marginal times; 1 while that is not known. */

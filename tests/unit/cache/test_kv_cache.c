@@ -186,6 +186,28 @@ static void window_gives_back_what_no_later_token_reads(void **state)
     kv_cache_free(kv);
 }
 
+static void drafts_are_taken_back_within_a_window(void **state)
+{
+    (void)state;
+    for (int kept = 0; kept <= 40; kept++) {
+        struct kv_cache *kv = make_cache(20, 100);
+        const kv_seq seq = open_with(kv, 35), plain = open_with(kv, 36 + kept);
+        assert_int_equal(kv_seq_reserve(kv, seq, 41), MR_OK);
+        kv_seq_expect_drafts(kv, seq, 40);
+        kv_seq_advance(kv, seq, 41);
+        for (int b = kv_first_block(kv, 1, 36); b < 5; b++) /* what the token at 36 reads */
+            assert_int_not_equal(kv_seq_blocks(kv, seq, 1)[b], KV_NO_BLOCK);
+        kv_seq_settle(kv, seq, 36 + kept);
+        assert_int_equal(kv_seq_length(kv, seq), 36 + kept);
+        assert_int_equal(kv_seq_bytes(kv, seq), kv_seq_bytes(kv, plain)); /* as if they had never been */
+        assert_int_equal(100 - kv_n_free_blocks(kv, 0), 2 * ((36 + kept + 15) / 16));
+        kv_seq_close(kv, seq);
+        kv_seq_close(kv, plain);
+        assert_int_equal(kv_n_free_blocks(kv, 1), 100);
+        kv_cache_free(kv);
+    }
+}
+
 static void truncate_keeps_the_front(void **state)
 {
     (void)state;
@@ -248,6 +270,7 @@ int main(void)
         cmocka_unit_test(copy_shares_nothing),
         cmocka_unit_test(copy_without_room_changes_nothing),
         cmocka_unit_test(window_gives_back_what_no_later_token_reads),
+        cmocka_unit_test(drafts_are_taken_back_within_a_window),
         cmocka_unit_test(truncate_keeps_the_front),
         cmocka_unit_test(truncate_behind_a_window_is_refused),
         cmocka_unit_test(numbers_are_checked),

@@ -2,6 +2,7 @@
  * caches so small that answers are put aside again and again; each answer is that of its request alone, token for token and
  * logprob for logprob. MILLRACE_MIXES: how many; MILLRACE_MIX: only this one. */
 #include "base/random.h"
+#include "engine/engine_state.h"
 #include "unit/engine/engine_fixture.h"
 
 enum {
@@ -123,13 +124,33 @@ static int64_t random_clock(void *context)
 }
 
 struct mix {
-    struct dice dice, clock;
+    struct dice dice, clock, drafts;
+    int right_in_8; /* of the drafts */
     struct mr_engine *engine;
     int n;
     const struct judged *of[IN_MIX_MAX];
     int arrival[IN_MIX_MAX], cancel[IN_MIX_MAX]; /* steps; cancel -1: never */
     struct outcome outcome[IN_MIX_MAX * ANSWERS_MAX];
 };
+
+/* What the answer alone says comes next, mixed with what it does not say: right drafts, wrong ones, and ids that are none. */
+static int propose(void *context, const struct draft_view *view, int32_t *out, int n_max)
+{
+    struct mix *m = context;
+    const int n = roll(&m->drafts, n_max + 1);
+    for (int i = 0; i < m->n; i++) {
+        const struct outcome *alone = &m->of[i]->alone[view->sample];
+        if (m->outcome[i * ANSWERS_MAX].id != view->request)
+            continue;
+        for (int k = 0; k < n; k++) {
+            const int at = view->n_token - view->n_prompt + k;
+            const bool is_right = roll(&m->drafts, 8) < m->right_in_8 && at < alone->n_token;
+            out[k] = is_right ? alone->token[at] : roll(&m->drafts, N_VOCAB + 2) - 1;
+        }
+        return n;
+    }
+    return 0;
+}
 
 static void start_mix(struct mix *m, int number)
 {
@@ -150,6 +171,11 @@ static void start_mix(struct mix *m, int number)
     o.clock_us = random_clock;
     o.clock_context = &m->clock;
     check(mr_engine_create(&m->engine, models[model], &o, &err), &err);
+    m->drafts = dice_of((uint32_t)number + 3000000);
+    m->right_in_8 = roll(&m->drafts, 9);
+    const struct drafter drafter = {.propose = propose, .context = m, .always = roll(&m->drafts, 2) == 0};
+    if (roll(&m->drafts, 3) > 0)
+        engine_set_drafter(m->engine, &drafter);
     m->n = 1 + roll(d, IN_MIX_MAX);
     for (int i = 0; i < m->n; i++) {
         m->of[i] = &judged[model / 2][roll(d, N_REQUEST)];
@@ -218,14 +244,18 @@ static void each_answer_is_that_of_the_plain_run(void **state)
     (void)state;
     const char *one = getenv("MILLRACE_MIX"), *many = getenv("MILLRACE_MIXES");
     const int first = one != NULL ? atoi(one) : 0, n = one != NULL ? 1 : many != NULL ? atoi(many) : MIXES;
-    int64_t n_preempted = 0, n_found = 0;
+    int64_t n_preempted = 0, n_found = 0, n_drafted = 0, n_accepted = 0;
     for (int i = first; i < first + n; i++) {
         const struct mr_engine_stats stats = run_mix(i);
         n_preempted += stats.n_preempted;
         n_found += stats.n_found;
+        n_drafted += stats.n_draft_rows;
+        n_accepted += stats.n_drafts_accepted;
     }
-    print_message("%d mixes, %lld answers put aside, %lld tokens shared\n", n, (long long)n_preempted, (long long)n_found);
+    print_message("%d mixes, %lld answers put aside, %lld tokens shared, %lld drafts, %lld of them right\n", n,
+                  (long long)n_preempted, (long long)n_found, (long long)n_drafted, (long long)n_accepted);
     assert_true(n < 50 || (n_preempted > n / 10 && n_found > 10 * n)); /* the mixes are hard enough */
+    assert_true(n < 50 || (n_drafted > 10 * n && n_accepted > n_drafted / 5));
 }
 
 int main(void)

@@ -16,7 +16,7 @@ static double machine_us(const struct step_shape *s)
 
 static void observe(struct step_cost *c, int n_decode, int n_prompt, double attended, double noise)
 {
-    const struct step_shape s = {n_decode, n_prompt, attended};
+    const struct step_shape s = {n_decode, n_prompt, attended, 0};
     step_cost_observe(c, &s, (int64_t)(machine_us(&s) * noise));
 }
 
@@ -38,7 +38,8 @@ static void predictions_come_close_to_the_machine(void **state)
     (void)state;
     struct step_cost c = {0};
     learn(&c);
-    static const struct step_shape shapes[] = {{8, 0, 4000}, {8, 64, 200000}, {0, 512, 131000}, {1, 0, 100}, {4, 100, 5000}};
+    static const struct step_shape shapes[] = {
+        {8, 0, 4000, 0}, {8, 64, 200000, 0}, {0, 512, 131000, 0}, {1, 0, 100, 0}, {4, 100, 5000, 0}};
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
         assert_near(step_cost_us(&c, &shapes[i]), machine_us(&shapes[i]), 0.1);
     assert_near(step_cost_prompt_row_us(&c), 250, 0.2);
@@ -50,10 +51,10 @@ static void rows_fit_the_budget_and_deep_ones_cost_more(void **state)
     (void)state;
     struct step_cost c = {0};
     learn(&c);
-    const struct step_shape decoding = {8, 0, 4000};
+    const struct step_shape decoding = {8, 0, 4000, 0};
     const int shallow = step_cost_rows(&c, &decoding, 0, 1000, 50000), deep = step_cost_rows(&c, &decoding, 6000, 1000, 50000);
     assert_true(deep < shallow && deep > 0);
-    const struct step_shape both = {8, deep, 4000 + step_attended(6000, deep)};
+    const struct step_shape both = {8, deep, 4000 + step_attended(6000, deep), 0};
     assert_true(machine_us(&both) < 55000 && machine_us(&both) > 40000);
     assert_int_equal(step_cost_rows(&c, &decoding, 0, 10, 50000), 10);
     assert_int_equal(step_cost_rows(&c, &decoding, 0, 10, 1000), 0);
@@ -66,7 +67,7 @@ static void a_changed_machine_is_learnt_again(void **state)
     learn(&c);
     for (int i = 0; i < 300; i++)
         observe(&c, i % 9, i * 37 % 200, 0, 3);
-    const struct step_shape s = {8, 64, 0};
+    const struct step_shape s = {8, 64, 0, 0};
     assert_near(step_cost_us(&c, &s), 3 * machine_us(&s), 0.1);
 }
 
@@ -76,17 +77,32 @@ static void one_hiccup_does_not_spoil_the_fit(void **state)
     struct step_cost c = {0};
     learn(&c);
     observe(&c, 8, 0, 4000, 100);
-    const struct step_shape s = {8, 64, 20000};
+    const struct step_shape s = {8, 64, 20000, 0};
     assert_near(step_cost_us(&c, &s), machine_us(&s), 0.25);
+}
+
+static void drafts_have_a_price_of_their_own(void **state)
+{
+    (void)state;
+    struct step_cost c = {0};
+    for (int i = 0; i < 60; i++) { /* one stream, 4 ms a step, 0.5 ms a draft */
+        const struct step_shape s = {1, 0, 100, i % 4};
+        step_cost_observe(&c, &s, 4000 + 500 * s.n_draft);
+    }
+    const struct step_shape one = {1, 0, 100, 3};
+    assert_near(step_cost_draft_row_us(&c), 500, 0.1);
+    assert_near(step_cost_draft_share(&c, &one), 0.125, 0.1);
+    assert_near(step_cost_us(&c, &one), 5500, 0.05);
 }
 
 static void nothing_is_known_at_first(void **state)
 {
     (void)state;
     struct step_cost c = {0};
-    const struct step_shape decoding = {8, 0, 4000};
+    const struct step_shape decoding = {8, 0, 4000, 0};
     assert_true(step_cost_us(&c, &decoding) == 0);
     assert_true(step_cost_decode_weight(&c) == 1);
+    assert_true(step_cost_draft_share(&c, &decoding) == 0);
     const int n = step_cost_rows(&c, &decoding, 0, 5000, 50000);
     assert_true(n > 0 && n < 100);
     step_cost_observe(&c, &decoding, 0); /* a clock that stands still teaches nothing */
@@ -143,6 +159,7 @@ int main(void)
         cmocka_unit_test(rows_fit_the_budget_and_deep_ones_cost_more),
         cmocka_unit_test(a_changed_machine_is_learnt_again),
         cmocka_unit_test(one_hiccup_does_not_spoil_the_fit),
+        cmocka_unit_test(drafts_have_a_price_of_their_own),
         cmocka_unit_test(nothing_is_known_at_first),
         cmocka_unit_test(keys_share_evenly_whatever_they_ask_for),
         cmocka_unit_test(a_key_cannot_save_up),

@@ -1,0 +1,49 @@
+/* drafter.h: guesses how an answer goes on.
+ * Drafts are scored in the forward pass that computes the answer's own row. One stays where the sampler chooses that very token
+ * at its place, with the logits of the draft before it, so a wrong guess costs time and never changes an answer: token,
+ * logprob and event are those of one row a step. How many tokens are asked for follows from how often they stayed so far and
+ * from what a row costs (Leviathan et al. 2023, arXiv:2211.17192, section 3.3, with the costs measured).
+ * Threads: called by the engine's. */
+#ifndef ENGINE_DRAFTER_H
+#define ENGINE_DRAFTER_H
+
+#include "sample/constraint.h"
+#include "text/tokenizer.h"
+
+enum {
+    DRAFTS_MAX = 16 /* of one answer in one step */
+};
+
+/* The answer that a guess is for. All is borrowed for the call. */
+struct draft_view {
+    uint64_t request;
+    int sample;
+    const int32_t *token; /* [n_token]: the prompt, then the answer so far */
+    int n_token, n_prompt;
+    struct constraint_state *constraint; /* NULL: the answer is free */
+    const struct token_trie *trie;       /* with a constraint */
+};
+
+struct drafter {
+    /* Up to n_max tokens, 1 to DRAFTS_MAX, that may come next; returns their number. */
+    int (*propose)(void *context, const struct draft_view *view, int32_t *out, int n_max);
+    void *context;
+    bool always; /* asked for as many as there is room for, however few stay */
+};
+
+/* How often the drafts of one drafter stay in one answer. */
+struct draft_record {
+    double rate; /* moving average; begins hopeful */
+};
+
+void draft_record_init(struct draft_record *r);
+/* n drafts were scored, n_accepted of them were accepted. */
+void draft_record_observe(struct draft_record *r, int n, int n_accepted);
+/* Drafts that are worth their rows, 0 to DRAFTS_MAX. row_cost: of one, in units of a token that comes without drafts; 0 while
+ * that is not known. Each call that gives 0 lets the rate forget a little, so that drafts are tried again. */
+int draft_record_depth(struct draft_record *r, double row_cost);
+
+/* Text to which a constraint leaves no alternative, cut into the longest tokens. */
+extern const struct drafter forced_text_drafter;
+
+#endif
