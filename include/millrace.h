@@ -97,6 +97,14 @@ enum mr_batching {
     MR_N_BATCHINGS
 };
 
+/* How sequences get key/value memory. */
+enum mr_kv_policy {
+    MR_KV_PAGED,   /* in blocks, as tokens come; prompts share them */
+    MR_KV_RESERVE, /* the longest sequence's from the beginning; nothing is shared */
+    MR_KV_GROW,    /* twice as much when it is full, and a copy of what is there; nothing is shared */
+    MR_N_KV_POLICIES
+};
+
 struct mr_options {
     int32_t threads;      /* that compute, the caller's included; 0: as many as CPUs may be used; 1 to 1024 */
     int32_t precision;    /* enum mr_precision */
@@ -112,6 +120,7 @@ struct mr_options {
     int32_t priority_age_ms; /* who has waited so long counts as one priority higher, again and again; 0: never */
     int32_t batching;        /* enum mr_batching */
     int32_t batch_window_ms; /* 0 to 60000 */
+    int32_t kv_policy;       /* enum mr_kv_policy; results do not depend on it */
     bool prefix_cache;       /* prompts that begin like earlier ones share their blocks; results do not depend on it */
     bool forced_drafts; /* text that a constraint leaves no choice about is scored several tokens a step; results do not depend
                            on it */
@@ -128,7 +137,8 @@ struct mr_options {
 };
 
 /* threads 0, precision auto, kv_int8 0, n_ctx 0, prompt_chunk 512, max_running 1, max_queue 512, kv_tokens 0, itl_target_ms 50,
- * priority_age_ms 2000, batching continuous, batch_window_ms 20, prefix_cache true, forced_drafts true, the rest NULL. */
+ * priority_age_ms 2000, batching continuous, batch_window_ms 20, kv_policy paged, prefix_cache true, forced_drafts true, the
+ * rest NULL. */
 void mr_options_defaults(struct mr_options *options);
 
 /* A model file with its tokenizer. Threads: one thread at a time, of those that use it or an engine over it; tokenising
@@ -288,19 +298,20 @@ struct mr_engine_stats {
     int32_t n_waiting, n_running; /* requests that wait; answers that run, those put aside included */
     int32_t n_aside;              /* answers put aside until there is room */
     int64_t n_steps;
-    int64_t step_us;         /* in the forward pass */
-    int64_t n_decode_rows;   /* that continued an answer */
-    int64_t n_prompt_rows;   /* of prompts, and of what was put aside and computed again */
-    int64_t n_draft_rows;    /* of guessed tokens */
+    int64_t step_us;           /* in the forward pass */
+    int64_t n_decode_rows;     /* that continued an answer */
+    int64_t n_prompt_rows;     /* of prompts, and of what was put aside and computed again */
+    int64_t n_draft_rows;      /* of guessed tokens */
     int64_t n_drafts_accepted; /* of those, which the sampler chose, too */
-    int64_t n_redone_rows;   /* of those, the second kind */
-    int64_t n_preempted;     /* times that an answer was put aside */
-    size_t kv_bytes;         /* of all blocks */
-    size_t kv_bytes_in_use;  /* of blocks that sequences hold */
-    size_t kv_bytes_live;    /* of tokens in those, once for each sequence that shares them */
-    size_t kv_bytes_cached;  /* of blocks that only the prefix cache holds: free when needed */
-    int64_t n_looked_up;     /* tokens of the prompts of answers that began */
-    int64_t n_found;         /* of those, in the prefix cache or the prompt of another answer */
+    int64_t n_redone_rows;     /* of those, the second kind */
+    int64_t n_preempted;       /* times that an answer was put aside */
+    size_t kv_bytes;           /* of all blocks */
+    size_t kv_bytes_in_use;    /* of blocks that sequences hold, or that kv_policy keeps for them */
+    size_t kv_bytes_live;      /* of tokens in those, once for each sequence that shares them */
+    size_t kv_bytes_cached;    /* of blocks that only the prefix cache holds: free when needed */
+    size_t kv_bytes_copied;    /* by MR_KV_GROW */
+    int64_t n_looked_up;       /* tokens of the prompts of answers that began */
+    int64_t n_found;           /* of those, in the prefix cache or the prompt of another answer */
 };
 void mr_engine_get_stats(const struct mr_engine *engine, struct mr_engine_stats *out);
 

@@ -44,10 +44,24 @@ struct kv_config {
 enum mr_status kv_cache_create(struct kv_cache **out, const struct kv_config *config, struct mr_error *err);
 void kv_cache_free(struct kv_cache *kv); /* takes NULL */
 
+/* How memory is given to sequences. Whatever is not paged gives each sequence blocks of its own, used or not, and shares none:
+ * to measure what paging brings. */
+enum kv_policy {
+    KV_PAGED,
+    KV_RESERVE, /* the longest sequence's blocks, from the beginning */
+    KV_GROW     /* a power of two; when they are full twice as many, into which what is there is copied */
+};
+/* Before the first sequence is opened; a new cache is paged. rows_max: rows of one sequence that are written at a time. */
+void kv_set_policy(struct kv_cache *kv, enum kv_policy policy, int rows_max);
+/* Make the sequence's own blocks enough for n_token tokens in all, which reserve does, too; nothing where paged. FULL: nothing
+ * changed. */
+enum mr_status kv_seq_claim(struct kv_cache *kv, kv_seq seq, int n_token);
+size_t kv_bytes_copied(const struct kv_cache *kv); /* by growing */
+
 /* Open an empty sequence. FULL: n_seq are open. */
 enum mr_status kv_seq_open(struct kv_cache *kv, kv_seq *out);
 /* A sequence that shares the first n_token tokens of `from`. FULL: none can be opened. BAD_INPUT: `from` is shorter, or a
- * window group has already given back blocks that the new sequence would read. */
+ * window group has already given back blocks that the new sequence would read; the cache is not paged. */
 enum mr_status kv_seq_fork(struct kv_cache *kv, kv_seq *out, kv_seq from, int n_token);
 /* As kv_seq_fork, with a copy of each block, so that nothing is shared. FULL: nothing changed. */
 enum mr_status kv_seq_copy(struct kv_cache *kv, kv_seq *out, kv_seq from, int n_token);
@@ -74,7 +88,7 @@ const uint32_t *kv_seq_blocks(const struct kv_cache *kv, kv_seq seq, int group);
 int kv_n_groups(const struct kv_cache *kv);
 int kv_n_blocks(const struct kv_cache *kv, int group);
 size_t kv_block_bytes(const struct kv_cache *kv, int group);
-int kv_n_free_blocks(const struct kv_cache *kv, int group);
+int kv_n_free_blocks(const struct kv_cache *kv, int group); /* that nobody holds or may count on */
 /* Blocks of the group that a sequence of n_token tokens holds at most, rows_max of them written at a time. */
 int kv_blocks_needed(const struct kv_cache *kv, int group, int n_token, int rows_max);
 /* Blocks that a reserve of n_token tokens would take; 0 where there is room. */
@@ -93,6 +107,6 @@ void kv_seq_adopt(struct kv_cache *kv, kv_seq seq, int group, int b, uint32_t bl
 void kv_seq_adopted(struct kv_cache *kv, kv_seq seq, int n_token);
 size_t kv_seq_bytes(const struct kv_cache *kv, kv_seq seq); /* of its tokens, less what windows gave back */
 size_t kv_bytes(const struct kv_cache *kv);                 /* of all blocks */
-size_t kv_bytes_in_use(const struct kv_cache *kv);          /* of blocks that are held, shared ones once */
+size_t kv_bytes_in_use(const struct kv_cache *kv);          /* of blocks that are held, shared ones once, or promised */
 
 #endif

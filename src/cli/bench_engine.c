@@ -14,11 +14,13 @@ struct load_arguments {
     bool engine;
     struct engine_load load;
     float rate;
-    int max_running, kv_tokens, itl_target_ms, batching;
+    int max_running, kv_tokens, itl_target_ms, batching, kv_policy;
     bool prefix_cache;
 };
 
 static const char *const batchings[] = {"continuous", "none", "static", "dynamic", NULL}; /* in the order of enum mr_batching */
+
+static const char *const kv_policies[] = {"paged", "reserve", "grow", NULL}; /* in the order of enum mr_kv_policy */
 
 #define FIELD(name) offsetof(struct load_arguments, name)
 static const struct argument rows[] = {
@@ -102,6 +104,12 @@ static const struct argument rows[] = {
      .parse = argument_choice,
      .offset = FIELD(batching),
      .choice = batchings},
+    {.name = "kv",
+     .value = "HOW",
+     .help = "Key/value memory: paged, reserve (the whole context for each) or grow (doubled and copied) (default: paged)",
+     .parse = argument_choice,
+     .offset = FIELD(kv_policy),
+     .choice = kv_policies},
     {.name = "no-prefix-cache", .help = "Share no prompts", .parse = argument_unflag, .offset = FIELD(prefix_cache)},
     {0}};
 
@@ -118,6 +126,7 @@ static enum mr_status run(const struct load_arguments *a, const struct model_arg
     options.kv_tokens = a->kv_tokens;
     options.itl_target_ms = a->itl_target_ms;
     options.batching = a->batching;
+    options.kv_policy = a->kv_policy;
     options.prefix_cache = a->prefix_cache;
     enum mr_status status = load_model(&model, m, &options, err);
     if (status == MR_OK)

@@ -214,7 +214,8 @@ static int add_rows_in_room(struct mr_engine *e, struct sequence *s, int n)
 
 static void add_prompt(struct mr_engine *e, struct sequence *s)
 {
-    const struct sequence *elder = s->is_fresh && s->request->n > 1 ? elder_answer(e, s) : NULL;
+    const struct sequence *elder =
+        s->is_fresh && s->request->n > 1 && e->options.kv_policy == MR_KV_PAGED ? elder_answer(e, s) : NULL;
     if (elder != NULL && elder->n_cached < s->request->n_prompt)
         return; /* wait for it */
     if (elder != NULL)

@@ -11,6 +11,9 @@ enum {
     N_CTX_DEFAULT_MAX = 32768 /* a longer context is had by asking for it */
 };
 
+_Static_assert((int)MR_KV_PAGED == (int)KV_PAGED && (int)MR_KV_RESERVE == (int)KV_RESERVE && (int)MR_KV_GROW == (int)KV_GROW,
+               "the public names of policies are the cache's");
+
 int64_t engine_now_us(const struct mr_engine *e)
 {
     return e->options.clock_us != NULL ? e->options.clock_us(e->options.clock_context) : clock_us();
@@ -28,7 +31,10 @@ static enum mr_status create_cache(struct mr_engine *e, struct mr_error *err)
         return mr_fail(err, MR_BAD_INPUT, "kv_tokens is %d, less than the context of %d tokens", kv_tokens, e->n_ctx);
     const int64_t n_token = kv_tokens > 0 ? kv_tokens : (int64_t)n_seq * e->n_ctx;
     MR_TRY(model_kv_create(&e->kv, e->model->model, n_seq, e->n_ctx, n_token, err));
-    return e->options.prefix_cache ? prefix_index_create(&e->prefixes, model_kv_cache(e->kv), err) : MR_OK;
+    kv_set_policy(model_kv_cache(e->kv), (enum kv_policy)e->options.kv_policy, e->max_row);
+    return e->options.prefix_cache && e->options.kv_policy == MR_KV_PAGED
+               ? prefix_index_create(&e->prefixes, model_kv_cache(e->kv), err)
+               : MR_OK;
 }
 
 static enum mr_status create_parts(struct mr_engine *e, struct mr_error *err)
@@ -231,6 +237,7 @@ void mr_engine_get_stats(const struct mr_engine *e, struct mr_engine_stats *out)
         out->kv_bytes_live += s->request != NULL && s->in_cache ? kv_seq_bytes(kv, s->kv) : 0;
     }
     out->kv_bytes = kv_bytes(kv);
+    out->kv_bytes_copied = kv_bytes_copied(kv);
     for (int i = 0; e->prefixes != NULL && i < kv_n_groups(kv); i++)
         out->kv_bytes_cached += kv_block_bytes(kv, i) * (size_t)prefix_index_n_idle(e->prefixes, i);
     out->kv_bytes_in_use = kv_bytes_in_use(kv) - out->kv_bytes_cached;

@@ -43,6 +43,7 @@ enum mr_status options_check(const struct mr_options *o, struct mr_error *err)
         {"priority_age_ms", o->priority_age_ms, 0, HOUR_MS},
         {"batching", o->batching, 0, MR_N_BATCHINGS - 1},
         {"batch_window_ms", o->batch_window_ms, 0, 60000},
+        {"kv_policy", o->kv_policy, 0, MR_N_KV_POLICIES - 1},
         {"fusion_off", o->fusion_off, 0, 1},
     };
     for (size_t i = 0; i < sizeof field / sizeof *field; i++)

@@ -116,8 +116,10 @@ static int blocks_to_take(const struct mr_engine *e, const struct sequence *s, i
 /* Whether there is room for s beside what the others need for their prompts and their next block. */
 static bool has_room(const struct mr_engine *e, const struct sequence *s)
 {
-    const struct kv_cache *kv = model_kv_cache(e->kv);
+    struct kv_cache *kv = model_kv_cache(e->kv);
     bool fits = true, alone = true;
+    if (e->options.kv_policy != MR_KV_PAGED)
+        return kv_seq_claim(kv, s->kv, s->n_token < e->n_ctx ? s->n_token + 1 : s->n_token) == MR_OK;
     for (int group = 0; group < kv_n_groups(kv); group++) {
         int need = blocks_to_take(e, s, group), room = kv_n_free_blocks(kv, group);
         for (int i = 0; i < e->options.max_running; i++) {

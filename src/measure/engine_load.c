@@ -39,7 +39,8 @@ struct run {
     int32_t *prompt;
     double *gap; /* milliseconds between tokens of one answer */
     size_t n_gap, gap_capacity;
-    double use_sum, live_sum;
+    double use_sum, live_sum, running_sum;
+    int running_max;
     int64_t n_sample;
     uint32_t counter;
 };
@@ -139,7 +140,10 @@ static void sample_cache(struct run *r)
     mr_engine_get_stats(r->engine, &s);
     if (s.kv_bytes_in_use == 0)
         return;
+    const int running = s.n_running - s.n_aside;
     r->n_sample++;
+    r->running_sum += running;
+    r->running_max = running > r->running_max ? running : r->running_max;
     r->use_sum += (double)s.kv_bytes_in_use / (double)s.kv_bytes;
     r->live_sum += (double)s.kv_bytes_live / (double)s.kv_bytes_in_use;
 }
@@ -231,6 +235,8 @@ static enum mr_status summarize(const struct run *r, struct engine_load_result *
     const double n_sample = r->n_sample > 0 ? (double)r->n_sample : 1;
     out->kv_use = r->use_sum / n_sample;
     out->kv_live = r->live_sum / n_sample;
+    out->running = r->running_sum / n_sample;
+    out->running_max = r->running_max;
     mr_engine_get_stats(r->engine, &out->stats);
     free(sample);
     return MR_OK;
@@ -267,11 +273,12 @@ static double share(int64_t part, int64_t whole) { return whole > 0 ? (double)pa
 static json_t *engine_json(const struct engine_load_result *r)
 {
     const struct mr_engine_stats *s = &r->stats;
-    return json_pack("{s:I, s:f, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:I}", "steps", (json_int_t)s->n_steps, "step_seconds",
-                     (double)s->step_us / 1e6, "decode_rows", (json_int_t)s->n_decode_rows, "prompt_rows",
+    return json_pack("{s:I, s:f, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:I, s:I, s:f, s:i}", "steps", (json_int_t)s->n_steps,
+                     "step_seconds", (double)s->step_us / 1e6, "decode_rows", (json_int_t)s->n_decode_rows, "prompt_rows",
                      (json_int_t)s->n_prompt_rows, "redone_rows", (json_int_t)s->n_redone_rows, "preemptions",
                      (json_int_t)s->n_preempted, "prefix_hit_rate", share(s->n_found, s->n_looked_up), "kv_use", r->kv_use,
-                     "kv_live", r->kv_live, "kv_bytes", (json_int_t)s->kv_bytes);
+                     "kv_live", r->kv_live, "kv_bytes", (json_int_t)s->kv_bytes, "kv_bytes_copied",
+                     (json_int_t)s->kv_bytes_copied, "running", r->running, "running_max", r->running_max);
 }
 
 json_t *engine_load_json(const struct engine_load *l, const struct engine_load_result *r)

@@ -37,6 +37,8 @@ struct engine_load_result {
     double long_ttft_ms;
     double kv_use;  /* share of the cache's memory that sequences hold, mean over the steps */
     double kv_live; /* share of that memory with tokens in it, mean over the steps; above 1 where blocks are shared */
+    double running; /* answers in the cache at a time, mean over the steps */
+    int running_max;
     struct mr_engine_stats stats;
 };
 

@@ -166,6 +166,7 @@ static void start_mix(struct mix *m, int number)
     o.kv_tokens = roll(d, 3) == 0 ? 0 : N_CTX + roll(d, roll(d, 2) == 0 ? 20 : 200);
     o.itl_target_ms = roll(d, 3) == 0 ? 0 : 1 + roll(d, 40);
     o.prefix_cache = roll(d, 4) > 0;
+    o.kv_policy = roll(d, 4) == 0 ? roll(d, MR_N_KV_POLICIES) : MR_KV_PAGED;
     o.priority_age_ms = roll(d, 2) * 100;
     o.batching = roll(d, 4) == 0 ? roll(d, MR_N_BATCHINGS) : MR_BATCHING_CONTINUOUS;
     o.clock_us = random_clock;
