@@ -2,9 +2,12 @@
  * the step's time has room for. Where blocks run out the most junior sequence is put aside. */
 #include "engine/engine_state.h"
 
+/* However little time there is the first prompt gets on: so many rows a step, but no more than take this share of the time of
+ * the target, or of the streams. */
 enum {
-    PROMPT_ROWS_MIN = KV_BLOCK /* of a step, however little time there is: prompts get on, too */
+    PROMPT_ROWS_MIN = KV_BLOCK
 };
+static const double prompt_share_min = 0.25;
 
 /* Tokens that wait for their row, without drafts. */
 static int todo(const struct sequence *s) { return s->n_token - s->n_cached; }
@@ -192,14 +195,34 @@ static void unshare_prompt(struct mr_engine *e, struct sequence *s)
     s->n_cached = 0;
 }
 
+/* The part of the target that a step may be expected to take, so that all but one in a hundred keep within 1.5 times the
+ * target. */
+static double room_for_scatter(const struct mr_engine *e)
+{
+    const double widest = 1.4; /* less than 1.5: the scatter is an estimate, too */
+    const double scatter = step_cost_scatter(&e->cost);
+    return scatter > widest ? widest / scatter : 1;
+}
+
+static int rows_at_least(const struct mr_engine *e, int first, int n_todo)
+{
+    if (e->shape.n_prompt > 0)
+        return 0; /* another prompt gets on */
+    const int most = PROMPT_ROWS_MIN < n_todo ? PROMPT_ROWS_MIN : n_todo;
+    const double target = e->options.itl_target_ms * 1e3, streams = step_cost_us(&e->cost, &e->shape);
+    const double share = prompt_share_min * room_for_scatter(e) * (streams > target ? streams : target);
+    const int n = step_cost_rows(&e->cost, &e->shape, first, most, streams + share);
+    return n > 1 ? n : 1;
+}
+
 /* Rows of prompts that the step's time has room for, of n_todo from `first` on. */
 static int rows_in_time(const struct mr_engine *e, int first, int n_todo)
 {
     if (e->shape.n_decode == 0 || e->options.itl_target_ms == 0)
         return n_todo;
-    const int n = step_cost_rows(&e->cost, &e->shape, first, n_todo, e->options.itl_target_ms * 1e3);
-    const int least = PROMPT_ROWS_MIN - e->shape.n_prompt;
-    return n > least ? n : least < n_todo ? least : n_todo;
+    const int n = step_cost_rows(&e->cost, &e->shape, first, n_todo, e->options.itl_target_ms * 1e3 * room_for_scatter(e));
+    const int least = rows_at_least(e, first, n_todo);
+    return n > least ? n : least;
 }
 
 /* As many of n rows as there is room for. */

@@ -127,7 +127,6 @@ static void collect(struct mr_engine *e)
 
 static void count_step(struct mr_engine *e, int64_t time_us)
 {
-    step_cost_observe(&e->cost, &e->shape, time_us);
     e->stats.n_steps++;
     e->stats.step_us += time_us;
     e->stats.n_decode_rows += e->shape.n_decode;
@@ -147,6 +146,7 @@ void mr_engine_step(struct mr_engine *e)
         e->now_us = engine_now_us(e);
         count_step(e, e->now_us - begin_us);
         collect(e);
+        step_cost_observe(&e->cost, &e->shape, engine_now_us(e) - begin_us); /* choosing tokens takes its time, too */
         return;
     }
     for (int i = 0; i < e->options.max_running; i++)

@@ -1,14 +1,16 @@
 /* step_cost.c: weighted least squares by coordinate descent; five terms, so that a fit costs nothing beside a step. */
 #include "engine/step_cost.h"
 
-static const double forget = 0.98;   /* a step weighs half as much 34 steps later */
-static const double outlier = 4;     /* a step that took longer than so many times the prediction counts as that long */
-static const double known_at = 8;    /* steps after which the prediction is trusted that far */
+static const double forget = 0.98; /* a step weighs half as much 34 steps later */
+static const double outlier = 4;   /* a step that took longer than so many times the prediction counts as that long */
+static const double known_at = 8;  /* steps after which the prediction is trusted that far */
+static const double scatter_max = 4;
 static const double position = 1e-3; /* keeps the terms of one size */
 
 enum {
     SWEEPS = 16,
     SEEN_MAX = 1 << 20,
+    SCATTER_MIN = 16, /* steps before their scatter counts */
     ROWS_UNKNOWN = 32 /* prompt rows beside an answer while their cost is not known */
 };
 
@@ -48,14 +50,59 @@ static void fit(struct step_cost *c)
     }
 }
 
+static void note_scatter(struct step_cost *c, double ratio)
+{
+    c->ratio[c->at_ratio] = (float)ratio;
+    c->at_ratio = (c->at_ratio + 1) % STEP_COST_RECENT;
+    c->n_ratio += c->n_ratio < STEP_COST_RECENT;
+}
+
+double step_cost_scatter(const struct step_cost *c)
+{
+    double first = 1, second = 1; /* the largest two: one of a hundred may be larger */
+    for (int i = 0; i < c->n_ratio; i++) {
+        const double r = (double)c->ratio[i];
+        second = r > first ? first : r > second ? r : second;
+        first = r > first ? r : first;
+    }
+    if (c->n_ratio < SCATTER_MIN)
+        return 1;
+    return second < scatter_max ? second : scatter_max;
+}
+
+static void note_batch(struct step_cost *c, int n_decode)
+{
+    if (n_decode == 0)
+        return;
+    c->n_batch = c->n_batch * forget + 1;
+    c->batch_sum = c->batch_sum * forget + n_decode;
+    c->batch_square_sum = c->batch_square_sum * forget + (double)n_decode * n_decode;
+}
+
+bool step_cost_knows_batches(const struct step_cost *c)
+{
+    const double least = 0.04; /* variance: one step in 25 was another one */
+    const double mean = c->n_batch > 0 ? c->batch_sum / c->n_batch : 0;
+    return c->n_batch > 0 && c->batch_square_sum / c->n_batch - mean * mean > least;
+}
+
+double step_cost_batch_us(const struct step_cost *c, double n, double depth, double prompts)
+{
+    const double attention = c->weight[3] * position * depth;
+    return c->weight[0] + n * (c->weight[1] + attention + prompts * (c->weight[2] + attention));
+}
+
 void step_cost_observe(struct step_cost *c, const struct step_shape *shape, int64_t time_us)
 {
     if (time_us <= 0)
         return;
     double x[STEP_COST_TERMS], y = (double)time_us;
     const double expected = step_cost_us(c, shape);
-    if (c->n_seen >= known_at && expected > 0 && y > outlier * expected)
-        y = outlier * expected;
+    if (c->n_seen >= known_at && expected > 0) {
+        note_scatter(c, y / expected);
+        y = y > outlier * expected ? outlier * expected : y;
+    }
+    note_batch(c, shape->n_decode);
     terms(x, shape);
     for (int i = 0; i < STEP_COST_TERMS; i++) {
         for (int j = 0; j < STEP_COST_TERMS; j++)

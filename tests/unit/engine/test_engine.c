@@ -406,11 +406,11 @@ static void times_come_from_the_given_clock(void **state)
     assert_int_equal(mr_engine_create(&e, model, &options, NULL), MR_OK);
     const struct mr_request r = request(10, 3, 1);
     o.id = submit(e, &r); /* 10 */
-    run_to_end(e, &o, 1); /* steps of the prompt begin at 20, 40, 60; tokens come at 70, 90, 110 */
+    run_to_end(e, &o, 1); /* steps of the prompt begin at 20, 50, 80; tokens come at 90, 120, 150 */
     assert_int_equal(o.usage.queue_us, 10);
-    assert_int_equal(o.usage.prompt_us, 50);
-    assert_int_equal(o.usage.first_token_us, 60);
-    assert_int_equal(o.usage.generate_us, 40);
+    assert_int_equal(o.usage.prompt_us, 70);
+    assert_int_equal(o.usage.first_token_us, 80);
+    assert_int_equal(o.usage.generate_us, 60);
     mr_engine_free(e);
 }
 

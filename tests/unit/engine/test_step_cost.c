@@ -95,6 +95,37 @@ static void drafts_have_a_price_of_their_own(void **state)
     assert_near(step_cost_us(&c, &one), 5500, 0.05);
 }
 
+static void scatter_is_what_two_of_a_hundred_steps_exceed(void **state)
+{
+    (void)state;
+    struct step_cost c = {0};
+    assert_true(step_cost_scatter(&c) == 1);
+    learn(&c);
+    assert_true(step_cost_scatter(&c) < 1.1);
+    for (int i = 0; i < 400; i++)
+        observe(&c, i % 9, i * 37 % 200, (i % 9) * 500, i % 20 == 0 ? 2 : 1);
+    assert_near(step_cost_scatter(&c), 2, 0.1);
+    for (int i = 0; i < 200; i++) /* one hiccup is no scatter */
+        observe(&c, i % 9, i * 37 % 200, (i % 9) * 500, i == 100 ? 50 : 1);
+    assert_true(step_cost_scatter(&c) < 1.1);
+}
+
+static void batches_of_one_size_tell_nothing_about_others(void **state)
+{
+    (void)state;
+    struct step_cost c = {0};
+    for (int i = 0; i < 100; i++)
+        observe(&c, 1, 0, 100, 1);
+    assert_false(step_cost_knows_batches(&c));
+    for (int i = 0; i < 30; i++)
+        observe(&c, 1 + i % 3, 0, 100, 1);
+    assert_true(step_cost_knows_batches(&c));
+    const struct step_shape eight = {8, 0, 800, 0}, with_prompts = {8, 16, 800 + 16 * 100.0, 0};
+    assert_near(step_cost_batch_us(&c, 8, 100, 0), step_cost_us(&c, &eight), 0.01);
+    learn(&c);
+    assert_near(step_cost_batch_us(&c, 8, 100, 2), step_cost_us(&c, &with_prompts), 0.01);
+}
+
 static void nothing_is_known_at_first(void **state)
 {
     (void)state;
@@ -160,6 +191,8 @@ int main(void)
         cmocka_unit_test(a_changed_machine_is_learnt_again),
         cmocka_unit_test(one_hiccup_does_not_spoil_the_fit),
         cmocka_unit_test(drafts_have_a_price_of_their_own),
+        cmocka_unit_test(scatter_is_what_two_of_a_hundred_steps_exceed),
+        cmocka_unit_test(batches_of_one_size_tell_nothing_about_others),
         cmocka_unit_test(nothing_is_known_at_first),
         cmocka_unit_test(keys_share_evenly_whatever_they_ask_for),
         cmocka_unit_test(a_key_cannot_save_up),

@@ -1,0 +1,95 @@
+/* simulated_engine.h: an engine whose clock and steps are simulated: no row is computed, a step takes what the machine says.
+ * A test that includes it is linked with --wrap of model_forward and model_logits (tests/CMakeLists.txt). */
+#ifndef TESTS_UNIT_SIMULATED_ENGINE_H
+#define TESTS_UNIT_SIMULATED_ENGINE_H
+
+#include <math.h>
+
+#include "base/random.h"
+#include "engine/engine_state.h"
+#include "unit/engine/engine_fixture.h"
+
+/* Microseconds: of a step, of a row of an answer and of a prompt, of a position that a row reads. */
+struct machine {
+    double step, decode, prompt, position;
+    double sigma; /* of the logarithm of a step's time; 0: it is always the same */
+    uint32_t seed, counter;
+    int64_t now;
+    struct mr_engine *engine;
+};
+
+static struct machine machine;
+
+/* Uniform in (0, 1). */
+static inline double machine_uniform(void)
+{
+    const uint32_t key[2] = {machine.seed, 7}, counter[4] = {machine.counter++};
+    uint32_t word[4];
+    philox4x32(word, counter, key);
+    return ((double)word[0] + 0.5) * 0x1p-32;
+}
+
+static inline double machine_noise(void)
+{
+    if (machine.sigma == 0)
+        return 1;
+    const double normal = sqrt(-2 * log(machine_uniform())) * cos(6.283185307179586 * machine_uniform());
+    return exp(machine.sigma * normal);
+}
+
+enum mr_status __wrap_model_forward(struct model *m, struct model_kv *kv, const struct batch *batch, struct mr_error *err);
+enum mr_status __wrap_model_forward(struct model *m, struct model_kv *kv, const struct batch *batch, struct mr_error *err)
+{
+    (void)m;
+    (void)err;
+    const struct step_shape *s = &machine.engine->shape;
+    for (int i = 0; i < batch->n_row; i++)
+        kv_seq_advance(model_kv_cache(kv), batch->seq[i], 1);
+    const double us =
+        machine.step + machine.decode * s->n_decode + machine.prompt * s->n_prompt + machine.position * s->attended;
+    machine.now += (int64_t)(us * machine_noise());
+    return MR_OK;
+}
+
+const float *__wrap_model_logits(const struct model *m, int i);
+const float *__wrap_model_logits(const struct model *m, int i)
+{
+    static const float logits[N_VOCAB]; /* ties go to the lowest id that may be chosen */
+    (void)m;
+    (void)i;
+    return logits;
+}
+
+static inline int64_t machine_now(void *context)
+{
+    (void)context;
+    return machine.now;
+}
+
+/* The machine is set up by the caller, but for its clock. */
+static inline struct mr_engine *simulated_engine(struct mr_model *model, struct mr_options options)
+{
+    struct mr_error err = {{0}};
+    machine.now = 1000000;
+    machine.counter = 0;
+    options.clock_us = machine_now;
+    check(mr_engine_create(&machine.engine, model, &options, &err), &err);
+    return machine.engine;
+}
+
+/* n different tokens; who differs has another prompt. */
+static inline struct mr_request simulated_request(int32_t *prompt, int n_prompt, int max_tokens, int who)
+{
+    struct mr_request r;
+    for (int i = 0; i < n_prompt; i++)
+        prompt[i] = 1 + (i * 37 + who * 101) % 255;
+    mr_request_defaults(&r);
+    r.prompt = prompt;
+    r.n_prompt = n_prompt;
+    r.max_tokens = max_tokens;
+    r.ignore_eos = true;
+    r.sampling.temperature = 0;
+    return r;
+}
+
+#endif

@@ -1,0 +1,99 @@
+/* test_step_budget.c: how wide the gaps of streams become while a long prompt is computed, on machines that scatter. */
+#include "unit/engine/simulated_engine.h"
+
+enum {
+    N_STREAM = 8,
+    LONG_PROMPT = 6000,
+    TARGET_MS = 50
+};
+
+static struct mr_model *model;
+
+static int set_up(void **state)
+{
+    (void)state;
+    model = fixture_model(1);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    mr_model_close(model);
+    return 0;
+}
+
+static int compare(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static void drop_events(struct mr_engine *e)
+{
+    for (struct mr_event event; mr_engine_next_event(e, &event);)
+        continue;
+}
+
+/* The 99th percentile of the steps from the long prompt's arrival to its first token, in milliseconds. */
+static double p99_beside_a_long_prompt(struct machine m, int *n_step)
+{
+    static int32_t prompt[LONG_PROMPT];
+    static double gap[4096];
+    struct mr_options o;
+    mr_options_defaults(&o);
+    o.max_running = N_STREAM + 1;
+    o.n_ctx = LONG_PROMPT + 64;
+    o.itl_target_ms = TARGET_MS;
+    machine = m;
+    struct mr_engine *e = simulated_engine(model, o);
+    for (int i = 0; i < N_STREAM; i++) {
+        const struct mr_request r = simulated_request(prompt, 20 + 13 * i, -1, i);
+        submit(e, &r);
+    }
+    for (int i = 0; i < 60; i++, drop_events(e))
+        mr_engine_step(e);
+    const struct mr_request r = simulated_request(prompt, LONG_PROMPT, 1, 100);
+    const uint64_t id = submit(e, &r);
+    bool done = false;
+    for (*n_step = 0; !done && *n_step < 4096; ++*n_step) {
+        const int64_t begin = machine.now;
+        mr_engine_step(e);
+        gap[*n_step] = (double)(machine.now - begin) / 1e3;
+        for (struct mr_event event; mr_engine_next_event(e, &event);)
+            done |= event.request == id;
+    }
+    assert_true(done);
+    mr_engine_free(e);
+    qsort(gap, (size_t)*n_step, sizeof *gap, compare);
+    return gap[(*n_step * 99 + 99) / 100 - 1];
+}
+
+static void gaps_beside_a_long_prompt_keep_the_target_however_steps_scatter(void **state)
+{
+    (void)state;
+    static const struct machine machines[] = {
+        {.step = 5000, .decode = 2000, .prompt = 700},
+        {.step = 5000, .decode = 2000, .prompt = 700, .position = 0.4},
+        {.step = 5000, .decode = 2000, .prompt = 700, .position = 0.4, .sigma = 0.1},
+        {.step = 5000, .decode = 2000, .prompt = 700, .position = 0.4, .sigma = 0.25},
+        {.step = 5000, .decode = 2000, .prompt = 200, .position = 0.2, .sigma = 0.3},
+    };
+    for (size_t i = 0; i < sizeof machines / sizeof *machines; i++) {
+        for (uint32_t seed = 1; seed <= 3; seed++) {
+            struct machine m = machines[i];
+            int n_step;
+            m.seed = seed;
+            const double p99 = p99_beside_a_long_prompt(m, &n_step);
+            if (p99 > 1.5 * TARGET_MS)
+                fail_msg("machine %d, seed %d: the 99th percentile of %d gaps is %.1f ms", (int)i, (int)seed, n_step, p99);
+            assert_in_range(n_step, LONG_PROMPT / 512, LONG_PROMPT / 4); /* and the prompt gets on */
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(gaps_beside_a_long_prompt_keep_the_target_however_steps_scatter)};
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
