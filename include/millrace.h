@@ -270,6 +270,7 @@ struct mr_event {
     enum mr_finish finish;
     struct mr_usage usage; /* once finish is not NONE */
     const char *error;     /* with MR_FINISH_ERROR; else NULL */
+    enum mr_status status; /* with MR_FINISH_ERROR: BAD_INPUT and NO_SUPPORT are the request's fault, others not */
 };
 
 /* The loop that computes. Threads: one thread at a time calls its functions. */
@@ -281,7 +282,9 @@ void mr_engine_free(struct mr_engine *engine); /* takes NULL */
 int32_t mr_engine_n_ctx(const struct mr_engine *engine);
 
 /* Queue a request; *id names it in events. BAD_INPUT: the message names the field and its range, or gives the numbers of
- * tokens of a prompt that does not fit. FULL: max_queue requests wait. */
+ * tokens of a prompt that does not fit. FULL: max_queue requests wait. A constraint is compiled on a thread of the engine's
+ * while the request waits; one that cannot be enforced ends each of its answers with MR_FINISH_ERROR before any token, the
+ * status and message being those of the compiler: the first event tells whether a stream begins. */
 enum mr_status mr_engine_submit(struct mr_engine *engine, const struct mr_request *request, uint64_t *id, struct mr_error *err);
 
 /* End a request wherever it is and free all that it held; the last event of each of its answers says MR_FINISH_CANCELLED.

@@ -5,7 +5,6 @@
 
 #include <fenv.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -13,6 +12,7 @@
 
 #include "base/cpu_limit.h"
 #include "base/memory.h"
+#include "base/thread_start.h"
 
 enum {
     SPIN = 8000, /* polls before sleeping: one or two hundred microseconds, more than any gap between two jobs of a step */
@@ -170,30 +170,15 @@ static void tear_down(struct thread_pool *pool, int n)
     free(pool);
 }
 
-/* Signals are the program's business: a handler interrupts a thread of its own, not one that computes. Those that tell of a
- * fault in the thread itself stay. */
-static void hold_signals(sigset_t *before)
-{
-    static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS};
-    sigset_t held;
-    sigfillset(&held);
-    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++)
-        sigdelset(&held, faults[i]);
-    pthread_sigmask(SIG_SETMASK, &held, before);
-}
-
-/* Start the workers, which inherit the signal mask. Returns how many threads there are now. */
+/* Start the workers. Returns how many threads there are now. */
 static int start_workers(struct thread_pool *pool)
 {
-    sigset_t before;
     int n = 1;
-    hold_signals(&before);
     for (; n < pool->n_thread; n++) {
         pool->worker[n] = (struct worker){.pool = pool, .index = n};
-        if (pthread_create(&pool->worker[n].thread, NULL, worker_main, &pool->worker[n]) != 0)
+        if (!thread_start(&pool->worker[n].thread, worker_main, &pool->worker[n]))
             break;
     }
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
     return n;
 }
 

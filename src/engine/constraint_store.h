@@ -1,7 +1,13 @@
 /* constraint_store.h: the compiled constraints of an engine, by content, with their masks.
- * A constraint that several requests use is compiled once; what nobody uses is kept until its place is needed. */
+ * They are compiled on a thread of the store's own, which begins with the first constraint, so that no step waits for one. A
+ * constraint that several requests use is compiled once; what nobody uses is kept until its place is needed, and what nobody
+ * wants any more before its turn has come is not compiled.
+ * Threads: the functions belong to the engine's. An entry is the store's thread's until it is ready or has failed. */
 #ifndef ENGINE_CONSTRAINT_STORE_H
 #define ENGINE_CONSTRAINT_STORE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
 
 #include "sample/constraint.h"
 #include "text/tokenizer.h"
@@ -10,30 +16,63 @@ enum {
     STORED_CONSTRAINTS_MAX = 16 /* that nobody uses */
 };
 
-struct constraint_store {
-    const struct tokenizer *tokenizer;
-    struct token_trie *trie; /* made for the first constraint */
-    struct stored_constraint *first;
-    uint64_t time;
+enum stored_state {
+    STORED_WAITING, /* in the queue */
+    STORED_RUNNING,
+    STORED_READY,
+    STORED_FAILED
 };
 
 struct stored_constraint {
-    struct stored_constraint *next;
+    struct stored_constraint *next;   /* in the store */
+    struct stored_constraint *behind; /* in the queue */
     enum constraint_kind kind;
     char *text;
     size_t n_text;
-    struct constraint *constraint;
-    struct mask_cache *masks;
     int n_user;
     uint64_t used; /* time of last use */
+    _Atomic int state;
+    /* once it is ready: */
+    struct constraint *constraint;
+    struct mask_cache *masks;
+    /* once it has failed: */
+    enum mr_status status;
+    struct mr_error error;
 };
 
-void constraint_store_init(struct constraint_store *store, const struct tokenizer *tokenizer);
-void constraint_store_release(struct constraint_store *store); /* no entry has users */
+struct constraint_store {
+    const struct tokenizer *tokenizer;
+    struct token_trie *trie; /* made for the first constraint; there once one is ready */
+    struct stored_constraint *first;
+    uint64_t time;
+    bool has_thread;
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t work, done;
+    /* under the lock: */
+    struct stored_constraint *queue;
+    bool stop;
+    int n_open; /* entries that wait or run */
+    bool news;  /* one has ended since the last constraint_store_wait */
+};
 
-/* The constraint of this text, compiled now if it is not there. The caller becomes its user. */
+/* false: no memory. */
+bool constraint_store_init(struct constraint_store *store, const struct tokenizer *tokenizer);
+/* Waits for what is being compiled. Takes a store of zeros; nobody uses an entry any more. */
+void constraint_store_release(struct constraint_store *store);
+
+/* The constraint of this text, which is compiled now if it is not there. The caller becomes its user. NO_MEMORY. */
 enum mr_status constraint_store_take(struct constraint_store *store, struct stored_constraint **out, enum constraint_kind kind,
                                      const char *text, size_t n, struct mr_error *err);
 void constraint_store_leave(struct constraint_store *store, struct stored_constraint *c); /* takes NULL */
+
+static inline enum stored_state stored_constraint_state(const struct stored_constraint *c)
+{
+    return (enum stored_state)atomic_load_explicit(&c->state, memory_order_acquire);
+}
+
+/* Sleep until an entry is ready or has failed since the last call, for timeout_us at most; not at all where none is under way.
+ */
+void constraint_store_wait(struct constraint_store *store, int timeout_us);
 
 #endif

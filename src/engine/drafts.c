@@ -55,7 +55,7 @@ int drafts_propose(struct mr_engine *e, struct sequence *s, const struct step_sh
                                     .n_token = s->n_token,
                                     .n_prompt = s->request->n_prompt,
                                     .constraint = s->constraint,
-                                    .trie = e->constraints.trie};
+                                    .trie = s->constraint != NULL ? e->constraints.trie : NULL};
     const int room = lesser(lesser(n_max, DRAFTS_MAX), s->room - s->n_token - 1); /* the last token follows the last draft */
     for (int i = 0; room > 0 && i < N_DRAFT_SOURCES; i++) {
         const struct drafter *d = &e->drafter[i];

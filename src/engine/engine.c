@@ -52,7 +52,8 @@ static enum mr_status create_parts(struct mr_engine *e, struct mr_error *err)
         return mr_fail(err, MR_BAD_INPUT, "max_running is %d, the model was opened for at most %d", n_slot, info->max_logits);
     MR_TRY(create_cache(e, err));
     MR_TRY(sampler_create(&e->sampler, info->n_vocab, err));
-    constraint_store_init(&e->constraints, e->model->tokenizer);
+    if (!constraint_store_init(&e->constraints, e->model->tokenizer))
+        return mr_fail(err, MR_NO_MEMORY, "no memory for the constraints");
     e->slot = mem_zero_array((size_t)n_slot, sizeof *e->slot);
     e->waiting = mem_zero_array((size_t)e->options.max_queue, sizeof(struct request_record *));
     e->row_token = mem_array((size_t)e->max_row, sizeof *e->row_token);
@@ -110,27 +111,22 @@ void mr_engine_free(struct mr_engine *e)
     free(e);
 }
 
-enum mr_status engine_take_constraint(struct mr_engine *e, const struct request_record *r, struct stored_constraint **out,
-                                      struct mr_error *err)
+/* Its compiling begins; what comes of it the request learns in the queue. */
+static enum mr_status take_constraint(struct mr_engine *e, struct request_record *r, struct mr_error *err)
 {
     static const enum constraint_kind kinds[] = {[MR_CONSTRAINT_JSON_SCHEMA] = CONSTRAINT_JSON_SCHEMA,
                                                  [MR_CONSTRAINT_JSON_OBJECT] = CONSTRAINT_JSON_OBJECT,
                                                  [MR_CONSTRAINT_REGEX] = CONSTRAINT_REGEX,
                                                  [MR_CONSTRAINT_GRAMMAR] = CONSTRAINT_GRAMMAR};
-    *out = NULL;
     if (r->constraint == MR_CONSTRAINT_NONE)
         return MR_OK;
-    return constraint_store_take(&e->constraints, out, kinds[r->constraint], request_record_constraint(r),
+    return constraint_store_take(&e->constraints, &r->stored, kinds[r->constraint], request_record_constraint(r),
                                  (size_t)r->n_constraint, err);
 }
 
-/* What cannot be enforced is refused before the request waits. The compiled form stays in the store. */
-static enum mr_status check_constraint(struct mr_engine *e, const struct request_record *r, struct mr_error *err)
+bool engine_is_ready(const struct request_record *r)
 {
-    struct stored_constraint *c;
-    MR_TRY(engine_take_constraint(e, r, &c, err));
-    constraint_store_leave(&e->constraints, c);
-    return MR_OK;
+    return r->stored == NULL || stored_constraint_state(r->stored) == STORED_READY;
 }
 
 /* Room for the last event of each answer. */
@@ -154,14 +150,13 @@ enum mr_status mr_engine_submit(struct mr_engine *e, const struct mr_request *re
     const struct request_limits limits = {.n_vocab = model_info(e->model->model)->n_vocab, .n_ctx = e->n_ctx};
     struct request_record *record;
     MR_TRY(request_record_create(&record, request, &limits, err));
-    const enum mr_status status = check_constraint(e, record, err);
+    enum mr_status status = take_constraint(e, record, err);
+    if (status == MR_OK && !reserve_ends(e, record->n))
+        status = mr_fail(err, MR_NO_MEMORY, "no memory for the events of a request");
     if (status != MR_OK) {
+        constraint_store_leave(&e->constraints, record->stored);
         free(record);
         return status;
-    }
-    if (!reserve_ends(e, record->n)) {
-        free(record);
-        return mr_fail(err, MR_NO_MEMORY, "no memory for the events of a request");
     }
     record->id = *id = e->next_id++;
     record->arrival_us = engine_now_us(e);
@@ -176,6 +171,7 @@ void engine_answer_ended(struct mr_engine *e, struct request_record *r)
     if (--r->n_open > 0)
         return;
     fair_share_leave(&e->shares, r->share);
+    constraint_store_leave(&e->constraints, r->stored);
     free(r);
 }
 
@@ -186,14 +182,30 @@ struct request_record *engine_leave_queue(struct mr_engine *e, int i)
     return r;
 }
 
-void engine_end_waiting(struct mr_engine *e, int i, enum mr_finish finish)
+/* error: with MR_FINISH_ERROR, why, and in words; may belong to the request. */
+static void end_waiting(struct mr_engine *e, int i, enum mr_finish finish, enum mr_status status, const char *error)
 {
     struct request_record *r = engine_leave_queue(e, i);
     for (int n = r->n - r->n_started; n > 0; n--) {
-        const struct event_record event = {
-            .request = r->id, .sample = r->n - n, .token = -1, .finish = (int32_t)finish, .usage = {.n_prompt = r->n_prompt}};
-        engine_emit_end(e, event, NULL);
+        const struct event_record event = {.request = r->id,
+                                           .sample = r->n - n,
+                                           .token = -1,
+                                           .finish = (int32_t)finish,
+                                           .status = (int32_t)status,
+                                           .usage = {.n_prompt = r->n_prompt}};
+        engine_emit_end(e, event, error);
         engine_answer_ended(e, r); /* frees it with the last one */
+    }
+}
+
+void engine_end_waiting(struct mr_engine *e, int i, enum mr_finish finish) { end_waiting(e, i, finish, MR_OK, NULL); }
+
+void engine_end_refused(struct mr_engine *e)
+{
+    for (int i = e->n_waiting - 1; i >= 0; i--) {
+        const struct stored_constraint *c = e->waiting[i]->stored;
+        if (c != NULL && stored_constraint_state(c) == STORED_FAILED)
+            end_waiting(e, i, MR_FINISH_ERROR, c->status, c->error.message);
     }
 }
 
@@ -211,7 +223,7 @@ enum mr_status mr_engine_cancel(struct mr_engine *e, uint64_t id)
         struct sequence *s = &e->slot[i];
         if (s->request == NULL || s->request->id != id)
             continue;
-        sequence_end(e, s, MR_FINISH_CANCELLED, NULL);
+        sequence_end(e, s, MR_FINISH_CANCELLED);
         status = MR_OK;
     }
     return status;

@@ -33,12 +33,11 @@ struct sequence {
     int n_key;
     int32_t *token; /* the prompt and the answer so far, room for all that may come */
     int n_token, room;
-    int n_cached;                     /* tokens whose keys and values are in the cache */
-    int n_computed;                   /* the most that n_cached has been: rows below are computed again */
-    struct mr_logit_bias *bias;       /* the request's, then the tokens that ignore_eos or min_tokens excludes */
-    int n_bias, n_early_bias;         /* from min_tokens on, and before */
-    struct stored_constraint *stored; /* NULL: the answer is free */
-    struct constraint_state *constraint;
+    int n_cached;                        /* tokens whose keys and values are in the cache */
+    int n_computed;                      /* the most that n_cached has been: rows below are computed again */
+    struct mr_logit_bias *bias;          /* the request's, then the tokens that ignore_eos or min_tokens excludes */
+    int n_bias, n_early_bias;            /* from min_tokens on, and before */
+    struct constraint_state *constraint; /* NULL: the answer is free */
     struct answer answer;
     struct mr_usage usage;
     struct draft_record drafts[N_DRAFT_SOURCES];
@@ -56,6 +55,7 @@ struct event_record {
     int32_t sample;
     int32_t token;
     int32_t finish; /* enum mr_finish */
+    int32_t status; /* enum mr_status, with MR_FINISH_ERROR */
     float logprob;
     struct mr_usage usage;
     int32_t n_top;
@@ -103,23 +103,24 @@ enum mr_status engine_emit(struct mr_engine *e, const struct event_record *event
 /* Queue the end of an answer whose room was reserved when it was submitted; error may be NULL. */
 void engine_emit_end(struct mr_engine *e, struct event_record event, const char *error);
 
-/* The compiled constraint of the request; NULL where it has none. Give it back with constraint_store_leave. */
-enum mr_status engine_take_constraint(struct mr_engine *e, const struct request_record *request, struct stored_constraint **out,
-                                      struct mr_error *err);
-
 /* One answer of the request has ended, its last event is queued: with the last one the record is freed. */
 void engine_answer_ended(struct mr_engine *e, struct request_record *request);
 /* Take the i-th waiting request out of the queue. */
 struct request_record *engine_leave_queue(struct mr_engine *e, int i);
 /* End the answers that the i-th waiting request has not begun, and take it out of the queue. */
 void engine_end_waiting(struct mr_engine *e, int i, enum mr_finish finish);
+/* End those whose constraint could not be compiled, with what was wrong. */
+void engine_end_refused(struct mr_engine *e);
+/* Whether all that was made ready for the request is. */
+bool engine_is_ready(const struct request_record *request);
 
 /* Begin the request's next answer in a free slot, outside the cache. On failure the slot stays free. */
 enum mr_status sequence_start(struct mr_engine *e, struct sequence *s, struct request_record *request, struct mr_error *err);
 /* Free the slot; the answer's last event has been queued. */
 void sequence_release(struct mr_engine *e, struct sequence *s);
-/* End the answer with an event without text. error may be NULL. */
-void sequence_end(struct mr_engine *e, struct sequence *s, enum mr_finish finish, const char *error);
+/* End the answer with an event without text. */
+void sequence_end(struct mr_engine *e, struct sequence *s, enum mr_finish finish);
+void sequence_fail(struct mr_engine *e, struct sequence *s, enum mr_status status, const struct mr_error *err);
 
 /* Open a sequence in the cache with what the prefix cache has of the tokens; there is one for each slot. */
 void sequence_enter_cache(struct mr_engine *e, struct sequence *s);

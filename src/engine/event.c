@@ -45,6 +45,7 @@ bool mr_engine_next_event(struct mr_engine *e, struct mr_event *out)
                              .logprob = event.logprob,
                              .n_top = event.n_top,
                              .finish = (enum mr_finish)event.finish,
+                             .status = (enum mr_status)event.status,
                              .usage = event.usage};
     out->top = (const struct mr_logprob *)p;
     p += (size_t)event.n_top * sizeof *out->top;

@@ -1,9 +1,11 @@
-/* request_record.h: a request as one flat piece of memory without pointers, so that a queue of requests may as well be a
- * socket. */
+/* request_record.h: a request as one flat piece of memory, so that a queue of requests may as well be a socket: what the engine
+ * adds to it comes behind the queue. */
 #ifndef ENGINE_REQUEST_RECORD_H
 #define ENGINE_REQUEST_RECORD_H
 
 #include "base/status.h"
+
+struct stored_constraint;
 
 struct request_record {
     uint64_t id;
@@ -25,9 +27,10 @@ struct request_record {
     bool ignore_eos;
     bool show_special;
     /* the engine's: */
-    int32_t n_started; /* answers that have left the queue */
-    int32_t n_open;    /* answers that have not ended */
-    int32_t share;     /* the key's place among the shares */
+    int32_t n_started;                /* answers that have left the queue */
+    int32_t n_open;                   /* answers that have not ended */
+    int32_t share;                    /* the key's place among the shares */
+    struct stored_constraint *stored; /* NULL: the answer is free */
     /* behind it: n_prompt token ids, n_bias entries, n_stop_token ids, n_stop strings with their NUL, n_constraint bytes,
      * n_salt bytes */
 };

@@ -96,6 +96,8 @@ static struct candidate best_candidate(const struct mr_engine *e, bool began)
     if (free_slot(e) == NULL || e->n_waiting == 0 || !may_join(e, began))
         return best;
     for (int i = 0; i < e->n_waiting; i++) {
+        if (!engine_is_ready(e->waiting[i]))
+            continue;
         struct candidate c = rank(e, e->waiting[i], e->waiting[i]->n_prompt);
         c.waiting = i;
         consider(&best, c);
@@ -163,8 +165,9 @@ static struct sequence *begin_answer(struct mr_engine *e, int waiting)
     fair_share_chosen(&e->shares, r->share);
     if (status == MR_OK)
         return s;
-    engine_emit_end(e, (struct event_record){.request = r->id, .sample = sample, .token = -1, .finish = MR_FINISH_ERROR},
-                    err.message);
+    const struct event_record event = {
+        .request = r->id, .sample = sample, .token = -1, .finish = MR_FINISH_ERROR, .status = (int32_t)status};
+    engine_emit_end(e, event, err.message);
     engine_answer_ended(e, r);
     return NULL;
 }
@@ -176,12 +179,13 @@ static void end_overdue(struct mr_engine *e)
             engine_end_waiting(e, i, MR_FINISH_TIMEOUT);
     for (int i = 0; i < e->options.max_running; i++)
         if (e->slot[i].request != NULL && e->slot[i].request->deadline_us <= e->now_us)
-            sequence_end(e, &e->slot[i], MR_FINISH_TIMEOUT, NULL);
+            sequence_end(e, &e->slot[i], MR_FINISH_TIMEOUT);
 }
 
 void schedule_admit(struct mr_engine *e)
 {
     end_overdue(e);
+    engine_end_refused(e);
     for (bool began = false;;) {
         const struct candidate c = best_candidate(e, began);
         if (c.request == NULL)

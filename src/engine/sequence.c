@@ -37,17 +37,15 @@ static enum mr_status start_parts(struct mr_engine *e, struct sequence *s, struc
     memcpy(s->token, request_record_prompt(r), (size_t)r->n_prompt * sizeof *s->token);
     s->n_token = r->n_prompt;
     fill_bias(m, s);
-    MR_TRY(engine_take_constraint(e, r, &s->stored, err));
-    if (s->stored != NULL)
-        MR_TRY(constraint_state_create(&s->constraint, s->stored->masks, err));
+    if (r->stored != NULL)
+        MR_TRY(constraint_state_create(&s->constraint, r->stored->masks, err));
     return answer_start(&s->answer, m->tokenizer, r, err);
 }
 
-static void release_parts(struct mr_engine *e, struct sequence *s)
+static void release_parts(struct sequence *s)
 {
     answer_release(&s->answer);
     constraint_state_free(s->constraint);
-    constraint_store_leave(&e->constraints, s->stored);
     free(s->key);
     free(s->token);
     free(s->bias);
@@ -59,7 +57,7 @@ enum mr_status sequence_start(struct mr_engine *e, struct sequence *s, struct re
     *s = (struct sequence){.request = request, .sample = request->n_started, .start_us = -1};
     const enum mr_status status = start_parts(e, s, err);
     if (status != MR_OK) {
-        release_parts(e, s);
+        release_parts(s);
         return status;
     }
     for (int i = 0; i < N_DRAFT_SOURCES; i++)
@@ -74,15 +72,28 @@ void sequence_release(struct mr_engine *e, struct sequence *s)
         return;
     if (s->in_cache)
         sequence_leave_cache(e, s);
-    engine_answer_ended(e, s->request);
-    release_parts(e, s);
+    struct request_record *request = s->request;
+    release_parts(s);
+    engine_answer_ended(e, request);
 }
 
-void sequence_end(struct mr_engine *e, struct sequence *s, enum mr_finish finish, const char *error)
+void sequence_end(struct mr_engine *e, struct sequence *s, enum mr_finish finish)
 {
     const struct event_record event = {
         .request = s->request->id, .sample = s->sample, .token = -1, .finish = (int32_t)finish, .usage = s->usage};
-    engine_emit_end(e, event, error);
+    engine_emit_end(e, event, NULL);
+    sequence_release(e, s);
+}
+
+void sequence_fail(struct mr_engine *e, struct sequence *s, enum mr_status status, const struct mr_error *err)
+{
+    const struct event_record event = {.request = s->request->id,
+                                       .sample = s->sample,
+                                       .token = -1,
+                                       .finish = MR_FINISH_ERROR,
+                                       .status = (int32_t)status,
+                                       .usage = s->usage};
+    engine_emit_end(e, event, err->message);
     sequence_release(e, s);
 }
 

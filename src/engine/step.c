@@ -1,6 +1,10 @@
 /* step.c: one step of the engine: admit, build a batch, run the model, choose tokens. */
 #include "engine/engine_state.h"
 
+enum {
+    IDLE_WAIT_US = 1000 /* for constraints, of a step without rows: its caller has requests to hand over */
+};
+
 static void count_token(struct mr_engine *e, struct sequence *s)
 {
     const int64_t now = e->now_us;
@@ -108,10 +112,10 @@ static void take_rows(struct mr_engine *e, struct sequence *s)
     sequence_publish(e, s, n_before);
     s->n_computed = s->n_cached > s->n_computed ? s->n_cached : s->n_computed;
     if (status != MR_OK) {
-        sequence_end(e, s, MR_FINISH_ERROR, err.message);
+        sequence_fail(e, s, status, &err);
     } else if (s->logits >= 0 && is_full) {
         s->usage.prompt_us = e->now_us - s->start_us;
-        sequence_end(e, s, MR_FINISH_LENGTH, NULL);
+        sequence_end(e, s, MR_FINISH_LENGTH);
     } else if (finish != MR_FINISH_NONE) {
         sequence_release(e, s);
     }
@@ -139,10 +143,13 @@ void mr_engine_step(struct mr_engine *e)
     const int64_t begin_us = e->now_us = engine_now_us(e);
     schedule_admit(e);
     const struct batch batch = batch_build(e);
-    if (batch.n_row == 0)
+    if (batch.n_row == 0) {
+        constraint_store_wait(&e->constraints, IDLE_WAIT_US); /* there is nothing to do before */
         return;
+    }
     struct mr_error err = {{0}};
-    if (model_forward(e->model->model, e->kv, &batch, &err) == MR_OK) {
+    const enum mr_status status = model_forward(e->model->model, e->kv, &batch, &err);
+    if (status == MR_OK) {
         e->now_us = engine_now_us(e);
         count_step(e, e->now_us - begin_us);
         collect(e);
@@ -151,5 +158,5 @@ void mr_engine_step(struct mr_engine *e)
     }
     for (int i = 0; i < e->options.max_running; i++)
         if (e->slot[i].n_row > 0)
-            sequence_end(e, &e->slot[i], MR_FINISH_ERROR, err.message);
+            sequence_fail(e, &e->slot[i], status, &err);
 }

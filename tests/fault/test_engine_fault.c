@@ -5,6 +5,8 @@
 static struct mr_model *model;
 static struct outcome want, got;
 
+static enum mr_constraint constraint;
+
 static struct mr_request request(void)
 {
     static const int32_t prompt[] = {3, 1, 4, 1, 5, 9, 2, 6};
@@ -14,7 +16,9 @@ static struct mr_request request(void)
     r.prompt = prompt;
     r.n_prompt = 8;
     r.max_tokens = 12;
-    r.ignore_eos = true;
+    r.ignore_eos = constraint == MR_CONSTRAINT_NONE;
+    r.constraint = constraint;
+    r.constraint_text = "[ab]{20}";
     r.stop = stop;
     r.n_stop = 1;
     return r;
@@ -49,7 +53,7 @@ static enum mr_status create_and_run(void *context)
 
 static void a_failed_allocation_fails_one_request(void **state)
 {
-    (void)state;
+    constraint = *state != NULL ? MR_CONSTRAINT_REGEX : MR_CONSTRAINT_NONE;
     model = fixture_model(1);
     struct mr_engine *e = fixture_engine(model, 1, 512, 64);
     assert_int_equal(run_once(e, &want), MR_OK);
@@ -60,6 +64,8 @@ static void a_failed_allocation_fails_one_request(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(a_failed_allocation_fails_one_request)};
+    static char with_a_constraint[] = "with a constraint";
+    const struct CMUnitTest tests[] = {cmocka_unit_test(a_failed_allocation_fails_one_request),
+                                       cmocka_unit_test_prestate(a_failed_allocation_fails_one_request, with_a_constraint)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -97,17 +97,13 @@ static void an_answer_that_is_cut_says_length(void **state)
     mr_engine_free(e);
 }
 
-static void what_cannot_be_enforced_is_refused_at_once(void **state)
+static void fields_that_are_wrong_are_refused_at_once(void **state)
 {
     (void)state;
     static const struct {
         enum mr_constraint kind;
         const char *text, *word;
-    } wrong[] = {{MR_CONSTRAINT_REGEX, "a**", "repeat"},
-                 {MR_CONSTRAINT_JSON_SCHEMA, "{\"contains\":{}}", "contains"},
-                 {MR_CONSTRAINT_GRAMMAR, "root ::= x", "not defined"},
-                 {MR_CONSTRAINT_GRAMMAR, NULL, "constraint_text"},
-                 {(enum mr_constraint)99, "", "99"}};
+    } wrong[] = {{MR_CONSTRAINT_GRAMMAR, NULL, "constraint_text"}, {(enum mr_constraint)99, "", "99"}};
     struct mr_engine *e = fixture_engine(model, 1, 64, 256);
     struct mr_error err;
     uint64_t id;
@@ -122,6 +118,78 @@ static void what_cannot_be_enforced_is_refused_at_once(void **state)
     assert_non_null(strstr(err.message, "ignore_eos"));
     assert_true(mr_engine_is_idle(e));
     mr_engine_free(e);
+}
+
+static void what_cannot_be_enforced_ends_before_any_token(void **state)
+{
+    (void)state;
+    static const struct {
+        enum mr_constraint kind;
+        const char *text, *word;
+        enum mr_status status;
+    } wrong[] = {{MR_CONSTRAINT_REGEX, "a**", "repeat", MR_BAD_INPUT},
+                 {MR_CONSTRAINT_REGEX, "(?=a)b", "look", MR_NO_SUPPORT},
+                 {MR_CONSTRAINT_JSON_SCHEMA, "{\"contains\":{}}", "contains", MR_NO_SUPPORT},
+                 {MR_CONSTRAINT_GRAMMAR, "root ::= x", "not defined", MR_BAD_INPUT}};
+    struct mr_engine *e = fixture_engine(model, 1, 64, 256);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        struct mr_request r = request(wrong[i].kind, wrong[i].text, 1);
+        r.n = 2;
+        const uint64_t id = submit(e, &r);
+        while (!mr_engine_is_idle(e))
+            mr_engine_step(e);
+        for (int k = 0; k < 2; k++) {
+            struct mr_event event;
+            assert_true(mr_engine_next_event(e, &event));
+            assert_true(event.request == id && event.sample == k && event.token == -1);
+            assert_int_equal(event.finish, MR_FINISH_ERROR);
+            assert_int_equal(event.status, wrong[i].status);
+            assert_non_null(strstr(event.error, wrong[i].word));
+        }
+    }
+    mr_engine_free(e);
+}
+
+/* A pattern that takes its time: an automaton of 2^12 states. */
+static const char slow_pattern[] = "(a|b)*a(a|b){11}";
+
+static void others_go_on_while_a_constraint_is_compiled(void **state)
+{
+    (void)state;
+    struct mr_engine *e = fixture_engine(model, 2, 64, 256);
+    const struct mr_request slow = request(MR_CONSTRAINT_REGEX, slow_pattern, 1),
+                            free_one = request(MR_CONSTRAINT_NONE, NULL, 2);
+    struct outcome o[2] = {{.id = submit(e, &slow)}, {.id = submit(e, &free_one)}};
+    mr_engine_step(e);
+    take_events(e, o, 2);
+    assert_int_equal(o[1].n_token, 1); /* in the first step, though it came later */
+    run_to_end(e, o, 2);
+    assert_true(o[0].n_token > 11);
+    for (size_t i = 0; i < o[0].n_text; i++)
+        assert_true(o[0].text[i] == 'a' || o[0].text[i] == 'b');
+    mr_engine_free(e);
+}
+
+static void a_request_can_be_cancelled_while_its_constraint_is_compiled(void **state)
+{
+    (void)state;
+    struct mr_engine *e = fixture_engine(model, 2, 64, 256);
+    struct outcome o[4];
+    char text[4][40];
+    for (int i = 0; i < 4; i++) {
+        snprintf(text[i], sizeof text[i], "%s{%d}", slow_pattern, i + 1);
+        const struct mr_request r = request(MR_CONSTRAINT_REGEX, i < 3 ? text[i] : "ab", 1);
+        o[i] = (struct outcome){.id = submit(e, &r)};
+    }
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(mr_engine_cancel(e, o[i].id), MR_OK);
+    run_to_end(e, o, 4);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(o[i].finish, MR_FINISH_CANCELLED);
+    assert_int_equal(o[3].finish, MR_FINISH_STOP);
+    const struct mr_request again = request(MR_CONSTRAINT_REGEX, text[0], 1);
+    submit(e, &again);
+    mr_engine_free(e); /* while it is compiled */
 }
 
 static void a_bias_against_all_that_is_allowed_ends_one_request_alone(void **state)
@@ -164,7 +232,10 @@ int main(void)
         cmocka_unit_test(answers_obey),
         cmocka_unit_test(an_answer_is_the_same_beside_others),
         cmocka_unit_test(an_answer_that_is_cut_says_length),
-        cmocka_unit_test(what_cannot_be_enforced_is_refused_at_once),
+        cmocka_unit_test(fields_that_are_wrong_are_refused_at_once),
+        cmocka_unit_test(what_cannot_be_enforced_ends_before_any_token),
+        cmocka_unit_test(others_go_on_while_a_constraint_is_compiled),
+        cmocka_unit_test(a_request_can_be_cancelled_while_its_constraint_is_compiled),
         cmocka_unit_test(a_bias_against_all_that_is_allowed_ends_one_request_alone),
         cmocka_unit_test(many_constraints_come_and_go),
     };
