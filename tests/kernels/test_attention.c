@@ -5,6 +5,7 @@
 
 #include "base/fp16.h"
 #include "check.h"
+#include "limits.h"
 
 enum {
     N_TOKEN = 150, /* ten blocks, in a table out of order */
@@ -223,11 +224,65 @@ static void check_all(struct check *c, const struct kernels *reference, const st
         }
 }
 
+enum {
+    BENCH_BLOCKS = ATTENTION_SEGMENT / ATTENTION_BLOCK,
+    BENCH_ROUNDS = 9,
+    BENCH_APART = 352 << 10 /* bytes from block to block in the cache of a small model */
+};
+
+/* Best nanoseconds of CPU time that one block costs n_query queries: a segment, every block of it `stride` bytes behind the
+ * one before. apart: the next round reads other blocks, which no cache holds. */
+static double bench_case(const struct kernels *k, enum kv_type type, int head_dim, int n_query, char *memory, size_t stride,
+                         bool apart)
+{
+    static _Alignas(64) float q[MAX_Q * ATTENTION_MAX_HEAD_DIM], acc[MAX_Q * ATTENTION_MAX_HEAD_DIM];
+    static _Alignas(64) float scratch[2 * ATTENTION_BLOCK * ATTENTION_MAX_HEAD_DIM];
+    float m[MAX_Q], l[MAX_Q];
+    int32_t begin[MAX_Q], end[MAX_Q];
+    uint32_t block[BENCH_BLOCKS];
+    for (int b = 0; b < BENCH_BLOCKS; b++)
+        block[b] = (uint32_t)b;
+    for (int i = 0; i < n_query; i++) {
+        begin[i] = 0;
+        end[i] = ATTENTION_SEGMENT;
+    }
+    for (int i = 0; i < n_query * head_dim; i++)
+        q[i] = (float)(i % 13 - 6) * 0.1f;
+    double best = INFINITY;
+    for (int round = 0; round < BENCH_ROUNDS; round++) {
+        const size_t first = apart ? (size_t)round * kv_head_block_bytes(type, head_dim) : 0;
+        const struct attention_job job = {q,      begin, end, n_query,      head_dim, 0.125f, 0,   memory + first,
+                                          stride, block, 0,   BENCH_BLOCKS, m,        l,      acc, scratch};
+        const double start = seconds();
+        k->attention[type](&job);
+        const double taken = seconds() - start;
+        best = taken < best ? taken : best;
+    }
+    return best * 1e9 / BENCH_BLOCKS;
+}
+
 static void bench_all(struct check *c, const struct kernels *reference, const struct kernels *k)
 {
+    static const int heads[] = {64, 256}, queries[] = {1, 3, 4, 8, 32};
+    static const char *const names[N_KV_TYPES] = {"f32", "f16", "bf16", "int8"};
+    const size_t bytes = (size_t)BENCH_APART * (BENCH_BLOCKS + 1);
+    char *memory = bench_map(bytes);
     (void)reference;
-    (void)k;
-    printf("%s: nothing is measured here\n", c->isa);
+    if (memory == NULL)
+        return;
+    memset(memory, 0, bytes);
+    printf("%s: one block of 16 tokens\n%-5s %5s %7s %10s %8s %10s %8s\n", c->isa, "KV", "head", "queries", "cached ns", "GB/s",
+           "apart ns", "GB/s");
+    for (int type = 0; type < N_KV_TYPES; type++)
+        for (size_t h = 0; h < sizeof heads / sizeof *heads; h++)
+            for (size_t i = 0; i < sizeof queries / sizeof *queries; i++) {
+                const size_t n = kv_head_block_bytes((enum kv_type)type, heads[h]);
+                const double near = bench_case(k, (enum kv_type)type, heads[h], queries[i], memory, n, false);
+                const double far = bench_case(k, (enum kv_type)type, heads[h], queries[i], memory, BENCH_APART, true);
+                printf("%-5s %5d %7d %10.0f %8.1f %10.0f %8.1f\n", names[type], heads[h], queries[i], near, (double)n / near,
+                       far, (double)n / far);
+            }
+    munmap(memory, bytes);
 }
 
 int main(int argc, char **argv) { return check_main(argc, argv, check_all, bench_all); }

@@ -1,4 +1,4 @@
-/* attention_avx2.c: attention of one KV head with AVX2. A block of 16-bit keys and values is widened once for all queries.
+/* attention_avx2.c: attention of one KV head with AVX2. Four queries read a block as it stands; more share a copy of it in f32.
  * Scores: fma over d, ascending. Values: acc = fma(p[t], v[t], acc), t ascending. Four queries share what they load. */
 #include "kernels/attention.h"
 
@@ -23,16 +23,57 @@ struct tile {
     _Alignas(32) float p[TILE][T];
 };
 
-/* Eight keys or values as floats, from where element i of a block's part stands. */
-typedef __m256 load_fn(const void *part, int i);
+/* A block's keys, [head_dim][16], or its values, [16][head_dim]. */
+struct part {
+    const void *at;
+    const float *scale; /* int8 alone: keys [n_scale][16], values [16][n_scale] */
+    int n_column, n_scale;
+};
 
-SIMD_INLINE __m256 load_f32(const void *part, int i) { return _mm256_loadu_ps((const float *)part + i); }
-SIMD_INLINE __m256 load_f16(const void *part, int i) { return simd_load_f16((const uint16_t *)part + i); }
-SIMD_INLINE __m256 load_bf16(const void *part, int i) { return simd_load_bf16((const uint16_t *)part + i); }
+/* Eight of them as floats. */
+typedef __m256 load_fn(const struct part *p, int row, int column);
+
+/* How a type of the cache is read. */
+struct reader {
+    load_fn *key, *value;
+    bool fetch; /* the next block line by line, one for each d */
+};
+
+SIMD_INLINE __m256 load_f32(const struct part *p, int row, int column)
+{
+    return _mm256_loadu_ps((const float *)p->at + row * p->n_column + column);
+}
+SIMD_INLINE __m256 load_f16(const struct part *p, int row, int column)
+{
+    return simd_load_f16((const uint16_t *)p->at + row * p->n_column + column);
+}
+SIMD_INLINE __m256 load_bf16(const struct part *p, int row, int column)
+{
+    return simd_load_bf16((const uint16_t *)p->at + row * p->n_column + column);
+}
+
+SIMD_INLINE __m256 load_int8(const struct part *p, int row, int column)
+{
+    const int8_t *q = (const int8_t *)p->at + row * p->n_column + column;
+    return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)q)));
+}
+SIMD_INLINE __m256 load_int8_key(const struct part *p, int row, int column)
+{
+    return _mm256_mul_ps(load_int8(p, row, column), _mm256_loadu_ps(p->scale + row / KV_SCALE_CHANNELS * T + column));
+}
+/* The eight lie within one scale's channels. */
+SIMD_INLINE __m256 load_int8_value(const struct part *p, int row, int column)
+{
+    const __m256 scale = _mm256_broadcast_ss(p->scale + row * p->n_scale + column / KV_SCALE_CHANNELS);
+    return _mm256_mul_ps(load_int8(p, row, column), scale);
+}
+
+static const struct reader read_f32 = {load_f32, load_f32, false}, read_f16 = {load_f16, load_f16, true},
+                           read_bf16 = {load_bf16, load_bf16, true}, read_int8 = {load_int8_key, load_int8_value, false};
 
 /* scores of all 16 tokens, those that a query must not see included */
-SIMD_INLINE void tile_scores(load_fn *load, struct tile *tile, const struct attention_job *job, int first, int n_query,
-                             const void *k)
+SIMD_INLINE void tile_scores(const struct reader *read, struct tile *tile, const struct attention_job *job, int first,
+                             int n_query, const struct part *k)
 {
     const int head_dim = job->head_dim;
     const float *q = job->q + (size_t)first * (size_t)head_dim;
@@ -41,8 +82,8 @@ SIMD_INLINE void tile_scores(load_fn *load, struct tile *tile, const struct atte
     for (int i = 0; i < n_query; i++)
         sum[i][0] = sum[i][1] = _mm256_setzero_ps();
     for (int d = 0; d < head_dim; d++) {
-        const __m256 k0 = load(k, d * T), k1 = load(k, d * T + SIMD_FLOATS);
-        if (load != load_f32)
+        const __m256 k0 = read->key(k, d, 0), k1 = read->key(k, d, SIMD_FLOATS);
+        if (read->fetch)
             _mm_prefetch(tile->next + d * LINE, _MM_HINT_T0);
 #pragma GCC unroll 4
         for (int i = 0; i < n_query; i++) {
@@ -129,10 +170,11 @@ SIMD_INLINE void softmax(struct tile *tile, const struct attention_job *job, int
 }
 
 /* acc[query][d .. d + 8 n_part) += p v over the tokens begin .. end */
-SIMD_INLINE void add_values(load_fn *load, const struct tile *tile, int first, int n_query, int n_part, const void *v, int d,
-                            int head_dim)
+SIMD_INLINE void add_values(const struct reader *read, const struct tile *tile, int first, int n_query, int n_part,
+                            const struct part *v, int d)
 {
     const int begin = tile->begin[first], end = tile->end[first];
+    const struct part values = *v; /* not read again for every token */
     __m256 sum[TILE][2];
 #pragma GCC unroll 4
     for (int i = 0; i < n_query; i++)
@@ -143,7 +185,7 @@ SIMD_INLINE void add_values(load_fn *load, const struct tile *tile, int first, i
         __m256 value[2];
 #pragma GCC unroll 2
         for (int h = 0; h < n_part; h++)
-            value[h] = load(v, t * head_dim + d + SIMD_FLOATS * h);
+            value[h] = read->value(&values, t, d + SIMD_FLOATS * h);
 #pragma GCC unroll 4
         for (int i = 0; i < n_query; i++) {
             const __m256 p = _mm256_broadcast_ss(&tile->p[first + i][t]);
@@ -160,53 +202,54 @@ SIMD_INLINE void add_values(load_fn *load, const struct tile *tile, int first, i
 }
 
 /* The last values of heads whose size is no multiple of eight. */
-SIMD_INLINE void add_last_values(load_fn *load, const struct tile *tile, int first, int n_query, const void *v, int d,
-                                 int head_dim)
+SIMD_INLINE void add_last_values(const struct reader *read, const struct tile *tile, int first, int n_query,
+                                 const struct part *v, int d, int head_dim)
 {
     const int left = head_dim - d;
     for (int i = first; i < first + n_query; i++)
         for (int t = tile->begin[i]; t < tile->end[i]; t++) {
             float value[SIMD_FLOATS]; /* ends at the row's end: nothing behind the block is read */
-            _mm256_storeu_ps(value, load(v, t * head_dim + head_dim - SIMD_FLOATS));
+            _mm256_storeu_ps(value, read->value(v, t, head_dim - SIMD_FLOATS));
             for (int j = 0; j < left; j++)
                 tile->acc[i][d + j] += tile->p[i][t] * value[SIMD_FLOATS - left + j];
         }
 }
 
-SIMD_INLINE void add_all_values(load_fn *load, const struct tile *tile, int first, int n_query, const void *v, int head_dim)
+SIMD_INLINE void add_all_values(const struct reader *read, const struct tile *tile, int first, int n_query,
+                                const struct part *v, int head_dim)
 {
     int d = 0;
     for (; d + 2 * SIMD_FLOATS <= head_dim; d += 2 * SIMD_FLOATS)
-        add_values(load, tile, first, n_query, 2, v, d, head_dim);
+        add_values(read, tile, first, n_query, 2, v, d);
     if (d + SIMD_FLOATS <= head_dim) {
-        add_values(load, tile, first, n_query, 1, v, d, head_dim);
+        add_values(read, tile, first, n_query, 1, v, d);
         d += SIMD_FLOATS;
     }
     if (d < head_dim)
-        add_last_values(load, tile, first, n_query, v, d, head_dim);
+        add_last_values(read, tile, first, n_query, v, d, head_dim);
 }
 
 /* Queries first .. first + n_query, all of which see something of block b. */
-SIMD_INLINE void add_tile(load_fn *load, struct tile *tile, const struct attention_job *job, int first, int n_query,
-                          const void *k, const void *v)
+SIMD_INLINE void add_tile(const struct reader *read, struct tile *tile, const struct attention_job *job, int first, int n_query,
+                          const struct part *k, const struct part *v)
 {
     bool alike = true; /* the same tokens visible to all */
-    tile_scores(load, tile, job, first, n_query, k);
+    tile_scores(read, tile, job, first, n_query, k);
     for (int i = 0; i < n_query; i++) {
         tile->acc[i] = job->acc + (size_t)(first + i) * (size_t)job->head_dim;
         softmax(tile, job, first, i);
         alike = alike && tile->begin[i] == tile->begin[0] && tile->end[i] == tile->end[0];
     }
     if (alike)
-        add_all_values(load, tile, 0, n_query, v, job->head_dim);
+        add_all_values(read, tile, 0, n_query, v, job->head_dim);
     else
         for (int i = 0; i < n_query; i++)
-            add_all_values(load, tile, i, 1, v, job->head_dim);
+            add_all_values(read, tile, i, 1, v, job->head_dim);
 }
 
 /* Block b for all queries, in tiles of neighbours that see something of it. */
-SIMD_INLINE void add_block(load_fn *load, const struct attention_job *job, int b, const void *k, const void *v,
-                           const char *next)
+SIMD_INLINE void add_block(const struct reader *read, const struct attention_job *job, int b, const struct part *k,
+                           const struct part *v, const char *next)
 {
     struct tile tile = {.next = next};
     int first = 0, n = 0;
@@ -222,16 +265,16 @@ SIMD_INLINE void add_block(load_fn *load, const struct attention_job *job, int b
         if (n == TILE || (n > 0 && !sees)) {
             switch (n) {
             case 1:
-                add_tile(load, &tile, job, first, 1, k, v);
+                add_tile(read, &tile, job, first, 1, k, v);
                 break;
             case 2:
-                add_tile(load, &tile, job, first, 2, k, v);
+                add_tile(read, &tile, job, first, 2, k, v);
                 break;
             case 3:
-                add_tile(load, &tile, job, first, 3, k, v);
+                add_tile(read, &tile, job, first, 3, k, v);
                 break;
             default:
-                add_tile(load, &tile, job, first, TILE, k, v);
+                add_tile(read, &tile, job, first, TILE, k, v);
             }
             n = 0;
         }
@@ -249,90 +292,105 @@ static void start(const struct attention_job *job)
 
 static const char *block_at(const struct attention_job *job, int b) { return job->base + job->block[b] * job->stride; }
 
+/* Keys and values of a block, and the same of the next one, which is fetched meanwhile. */
+struct head_block {
+    struct part k, v;
+    const char *next;
+};
+
+SIMD_INLINE struct head_block head_block(enum kv_type type, const struct attention_job *job, int b)
+{
+    const char *at = block_at(job, b);
+    const int head_dim = job->head_dim;
+    const size_t bytes = kv_head_block_bytes(type, head_dim);
+    const struct kv_int8_parts int8 = kv_int8_parts((void *)(uintptr_t)at, head_dim);
+    return (struct head_block){
+        .k = {.at = at, .scale = type == KV_INT8 ? int8.k_scale : NULL, .n_column = T},
+        .v = {.at = at + bytes / 2,
+              .scale = type == KV_INT8 ? int8.v_scale : NULL,
+              .n_column = head_dim,
+              .n_scale = kv_n_scale(head_dim)},
+        .next = block_at(job, b + 1 < job->last_block ? b + 1 : b),
+    };
+}
+
+static void add_f32_block(const struct attention_job *job, int b, const struct head_block *x)
+{
+    add_block(&read_f32, job, b, &x->k, &x->v, x->next);
+}
+
 static void attention_f32_avx2(const struct attention_job *job)
 {
     start(job);
     for (int b = job->first_block; b < job->last_block; b++) {
-        const float *k = (const float *)block_at(job, b);
-        add_block(load_f32, job, b, k, k + T * job->head_dim, NULL);
+        const struct head_block block = head_block(KV_F32, job, b);
+        add_f32_block(job, b, &block);
     }
 }
 
 static void add_widened_block(const struct attention_job *job, int b)
 {
-    add_block(load_f32, job, b, job->scratch, job->scratch + T * job->head_dim, NULL);
+    const struct head_block block = {.k = {.at = job->scratch, .n_column = T},
+                                     .v = {.at = job->scratch + T * job->head_dim, .n_column = job->head_dim}};
+    add_f32_block(job, b, &block);
 }
 
-/* Keys and values of 16 bits: one tile of queries widens them as it goes, more share a widened copy. Blocks lie apart, so
- * that the CPU's own prefetching begins anew with each: the next one is fetched while this one is at work. */
-SIMD_INLINE void attention_16(load_fn *load, const struct attention_job *job)
+/* One tile of queries widens keys and values as it goes, more share a widened copy. Blocks lie apart, so that the CPU's own
+ * prefetching begins anew with each: the next one is fetched while this one is at work. */
+SIMD_INLINE void attention_16(enum kv_type type, const struct reader *read, const struct attention_job *job)
 {
-    const int n = T * job->head_dim;
     const bool few = job->n_query <= TILE && job->head_dim >= SIMD_FLOATS;
     start(job);
     for (int b = job->first_block; b < job->last_block; b++) {
-        const uint16_t *block = (const uint16_t *)block_at(job, b);
-        const char *next = block_at(job, b + 1 < job->last_block ? b + 1 : b);
+        const struct head_block block = head_block(type, job, b);
         if (few) {
-            add_block(load, job, b, block, block + n, next);
+            add_block(read, job, b, &block.k, &block.v, block.next);
             continue;
         }
-        for (int i = 0; i < 2 * n; i += 2 * T) {
-            _mm_prefetch(next + 2 * i, _MM_HINT_T0);
+        const struct part flat = {.at = block.k.at}; /* keys and behind them values */
+        for (int i = 0; i < 2 * T * job->head_dim; i += 2 * T) {
+            _mm_prefetch(block.next + 2 * i, _MM_HINT_T0);
 #pragma GCC unroll 4
             for (int j = 0; j < 2 * T; j += SIMD_FLOATS)
-                _mm256_storeu_ps(job->scratch + i + j, load(block, i + j));
+                _mm256_storeu_ps(job->scratch + i + j, read->key(&flat, 0, i + j));
         }
         add_widened_block(job, b);
     }
 }
 
-static void attention_f16_avx2(const struct attention_job *job) { attention_16(load_f16, job); }
-static void attention_bf16_avx2(const struct attention_job *job) { attention_16(load_bf16, job); }
+static void attention_f16_avx2(const struct attention_job *job) { attention_16(KV_F16, &read_f16, job); }
+static void attention_bf16_avx2(const struct attention_job *job) { attention_16(KV_BF16, &read_bf16, job); }
 
-/* Eight int8 as floats. */
-SIMD_INLINE __m256 load_int8(const int8_t *q)
+static void widen_int8(float *to, const struct head_block *from, int head_dim)
 {
-    return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)q)));
-}
-
-static void widen_int8_keys(float *to, const struct kv_int8_parts *from, int head_dim)
-{
-    for (int d = 0; d < head_dim; d++) {
-        const float *scale = from->k_scale + d / KV_SCALE_CHANNELS * T;
-        for (int h = 0; h < T; h += SIMD_FLOATS)
-            _mm256_storeu_ps(to + d * T + h, _mm256_mul_ps(load_int8(from->k + d * T + h), _mm256_loadu_ps(scale + h)));
-    }
-}
-
-static void widen_int8_values(float *to, const struct kv_int8_parts *from, int head_dim)
-{
-    const int n_scale = kv_n_scale(head_dim);
+    float *v = to + T * head_dim;
+    for (int d = 0; d < head_dim; d++)
+        for (int t = 0; t < T; t += SIMD_FLOATS)
+            _mm256_storeu_ps(to + d * T + t, load_int8_key(&from->k, d, t));
     for (int t = 0; t < T; t++) {
-        const float *scale = from->v_scale + t * n_scale;
         int d = 0;
-        for (; d + SIMD_FLOATS <= head_dim; d += SIMD_FLOATS) {
-            const __m256 s = _mm256_broadcast_ss(scale + d / KV_SCALE_CHANNELS);
-            _mm256_storeu_ps(to + t * head_dim + d, _mm256_mul_ps(load_int8(from->v + t * head_dim + d), s));
-        }
+        for (; d + SIMD_FLOATS <= head_dim; d += SIMD_FLOATS)
+            _mm256_storeu_ps(v + t * head_dim + d, load_int8_value(&from->v, t, d));
         for (; d < head_dim; d++)
-            to[t * head_dim + d] = (float)from->v[t * head_dim + d] * scale[d / KV_SCALE_CHANNELS];
+            v[t * head_dim + d] = (float)((const int8_t *)from->v.at)[t * head_dim + d] *
+                                  from->v.scale[t * from->v.n_scale + d / KV_SCALE_CHANNELS];
     }
 }
 
-/* A block is widened once for all queries, while the next one is fetched. */
 static void attention_int8_avx2(const struct attention_job *job)
 {
-    const int head_dim = job->head_dim;
+    const bool few = job->n_query <= TILE && job->head_dim % SIMD_FLOATS == 0;
     start(job);
     for (int b = job->first_block; b < job->last_block; b++) {
-        const struct kv_int8_parts from = kv_int8_parts((void *)block_at(job, b), head_dim);
-        const char *next = block_at(job, b + 1 < job->last_block ? b + 1 : b);
-        for (size_t i = 0; i < kv_head_block_bytes(KV_INT8, head_dim); i += LINE)
-            _mm_prefetch(next + i, _MM_HINT_T0);
-        widen_int8_keys(job->scratch, &from, head_dim);
-        widen_int8_values(job->scratch + T * head_dim, &from, head_dim);
-        add_widened_block(job, b);
+        const struct head_block block = head_block(KV_INT8, job, b);
+        for (size_t i = 0; i < kv_head_block_bytes(KV_INT8, job->head_dim); i += LINE)
+            _mm_prefetch(block.next + i, _MM_HINT_T0);
+        if (few) {
+            add_block(&read_int8, job, b, &block.k, &block.v, block.next);
+        } else {
+            widen_int8(job->scratch, &block, job->head_dim);
+            add_widened_block(job, b);
+        }
     }
 }
 
