@@ -163,7 +163,8 @@ struct mr_model_info {
     int32_t n_ctx_train; /* tokens of context that it was trained for */
     int64_t n_parameters;
     size_t weight_bytes;
-    int32_t threads; /* in use */
+    int32_t threads;      /* in use */
+    size_t adapter_bytes; /* of the adapters that are loaded */
 };
 void mr_model_info(const struct mr_model *model, struct mr_model_info *out);
 
@@ -179,7 +180,28 @@ enum {
     MR_STOP_TOKENS_MAX = 64,
     MR_SALT_BYTES_MAX = 4096,
     MR_N_MAX = 128,
-    MR_PRIORITY_MAX = 100
+    MR_PRIORITY_MAX = 100,
+    MR_ADAPTERS_MAX = 8 /* of one request */
+};
+
+/* A LoRA adapter over a model (docs/adapters.md): loaded and unloaded at any time between steps, merged nowhere. Requests
+ * name it by its id, which is not given twice. Its memory counts as the model's. */
+struct mr_adapter_info {
+    size_t bytes;
+    int32_t rank;       /* the greatest of its products */
+    int32_t n_products; /* that it adds to */
+    float alpha;
+    int32_t n_requests; /* that have not ended and name it */
+};
+/* *id is 0 on failure; the message names the file, and the key, tensor, shape or rank that does not fit the model. */
+enum mr_status mr_adapter_load(struct mr_model *model, const char *path, int32_t *id, struct mr_error *err);
+/* No further request may name it; its memory is freed once those that do have ended. NOT_FOUND: no such adapter. */
+enum mr_status mr_adapter_unload(struct mr_model *model, int32_t id, struct mr_error *err);
+enum mr_status mr_adapter_info(const struct mr_model *model, int32_t id, struct mr_adapter_info *out, struct mr_error *err);
+
+struct mr_adapter_use {
+    int32_t adapter; /* its id */
+    float scale;     /* -100 to 100, times the adapter's own alpha / rank; 0: it adds nothing */
 };
 
 /* What the answer obeys (docs/constraints.md). An answer that ends with MR_FINISH_STOP, and not at a stop string, obeys in
@@ -216,6 +238,8 @@ struct mr_request {
     uint64_t key;           /* whose request it is: keys share the engine evenly */
     const char *cache_salt; /* prompts share blocks only under the same salt, of MR_SALT_BYTES_MAX bytes at most; NULL: "" */
     int32_t deadline_ms;    /* from submit; what has not ended then ends with MR_FINISH_TIMEOUT; 0: none */
+    const struct mr_adapter_use *adapter; /* n_adapter of them, 0 to MR_ADAPTERS_MAX, added in this order */
+    int32_t n_adapter;
 };
 
 /* max_tokens -1, n 1, the defaults of mr_sampling, the rest zero or empty. */

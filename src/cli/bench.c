@@ -10,6 +10,7 @@
 #include "base/cpu_limit.h"
 #include "base/memory.h"
 #include "base/memory_free.h"
+#include "cli/adapter_list.h"
 #include "cli/arguments.h"
 #include "cli/bench_engine.h"
 #include "cli/command.h"
@@ -182,6 +183,16 @@ static enum mr_status run_kernels(struct run *r, struct mr_error *err)
     return r->kernels.failed ? mr_fail(err, MR_NO_MEMORY, "no memory for the figures of kernels") : status;
 }
 
+static enum mr_status load_adapters(struct run *r, struct mr_error *err)
+{
+    char path[ADAPTER_PATH_MAX];
+    float scale;
+    enum mr_status status = MR_OK;
+    for (int i = 0; (status = adapter_list_at(&r->o->model, i, path, &scale, err)) == MR_OK; i++)
+        MR_TRY(bench_model_adapter(&r->model, path, scale, err));
+    return status == MR_NOT_FOUND ? MR_OK : status;
+}
+
 static enum mr_status run_model(struct run *r, struct mr_error *err)
 {
     const struct bench_options *o = &r->o->bench;
@@ -202,6 +213,7 @@ static enum mr_status run_model(struct run *r, struct mr_error *err)
     memory_peak_reset();
     show("loading the model ...");
     MR_TRY(bench_model_open(&r->model, r->o->model.model, &options, err));
+    MR_TRY(load_adapters(r, err));
     r->summary.model = &r->model;
     r->summary.report = &r->report;
     const enum mr_status status = bench_run(&r->report, &r->model, &r->limits, o, &r->watch, show_case, NULL, err);
@@ -289,13 +301,15 @@ int command_bench(int argc, char **argv)
     if (bench_engine_is_meant(argc, argv))
         return bench_engine(argc, argv);
     struct options o = {.bench = {.prompt = 512, .gen = 64, .batch = {{1}, 1}, .depth = {{0}, 1}, .repeat = 5}};
-    const struct argument_group groups[] = {
-        {.rows = model_argument, .into = &o.model}, {.rows = rows, .into = &o}, {.rows = compute_argument, .into = &o.model}};
+    const struct argument_group groups[] = {{.rows = model_argument, .into = &o.model},
+                                            {.rows = rows, .into = &o},
+                                            {.rows = compute_argument, .into = &o.model},
+                                            {"Adapters, which sequences take in turn:", adapter_argument, &o.model}};
     const struct command_line line = {
         .summary = "Measure the speed of a model as a share of what this machine can do.",
         .example = "  millrace bench -m models/SmolLM2-135M-Instruct.Q4_1.gguf --batch 1,8 --depth 0,1024",
         .group = groups,
-        .n_groups = 3};
+        .n_groups = 4};
     const int status = arguments_parse(argc, argv, &line);
     if (status != ARGUMENTS_GO_ON)
         return status;

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "cli/adapter_list.h"
 #include "cli/arguments.h"
 #include "cli/command.h"
 #include "cli/interrupt.h"
@@ -16,6 +17,7 @@ struct load_arguments {
     float rate;
     int max_running, kv_tokens, itl_target_ms, batching, kv_policy;
     bool prefix_cache;
+    struct mr_adapter_use adapter[MR_ADAPTERS_MAX];
 };
 
 static const char *const batchings[] = {"continuous", "none", "static", "dynamic", NULL}; /* in the order of enum mr_batching */
@@ -113,7 +115,7 @@ static const struct argument rows[] = {
     {.name = "no-prefix-cache", .help = "Share no prompts", .parse = argument_unflag, .offset = FIELD(prefix_cache)},
     {0}};
 
-static enum mr_status run(const struct load_arguments *a, const struct model_arguments *m, struct engine_load_result *result,
+static enum mr_status run(struct load_arguments *a, const struct model_arguments *m, struct engine_load_result *result,
                           struct mr_error *err)
 {
     struct mr_options options;
@@ -129,6 +131,9 @@ static enum mr_status run(const struct load_arguments *a, const struct model_arg
     options.kv_policy = a->kv_policy;
     options.prefix_cache = a->prefix_cache;
     enum mr_status status = load_model(&model, m, &options, err);
+    if (status == MR_OK)
+        status = adapter_list_load(a->adapter, &a->load.n_adapter, model, m, err);
+    a->load.adapter = a->adapter;
     if (status == MR_OK)
         status = mr_engine_create(&engine, model, &options, err);
     if (status == MR_OK) {
@@ -155,12 +160,13 @@ int bench_engine(int argc, char **argv)
                                .itl_target_ms = 50,
                                .prefix_cache = true};
     struct model_arguments m = {0};
-    const struct argument_group groups[] = {{"Model:", model_argument, &m}, {NULL, compute_argument, &m}, {"Load:", rows, &a}};
+    const struct argument_group groups[] = {
+        {"Model:", model_argument, &m}, {NULL, compute_argument, &m}, {NULL, adapter_argument, &m}, {"Load:", rows, &a}};
     const struct command_line line = {
         .summary = "Measure the engine under a load of many requests that arrive at random; prints JSON.",
         .example = "  millrace bench --engine -m models/SmolLM2-135M-Instruct.Q4_1.gguf -c 2048 --rate 2 --requests 64",
         .group = groups,
-        .n_groups = 3};
+        .n_groups = 4};
     int status = arguments_parse(argc, argv, &line);
     if (status == ARGUMENTS_GO_ON)
         status = model_arguments_check(&m, argv[0]);

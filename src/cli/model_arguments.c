@@ -78,6 +78,18 @@ const struct argument template_argument[] = {
      .offset = offsetof(struct model_arguments, chat_template)},
     {0}};
 
+const struct argument adapter_argument[] = {{.name = "lora",
+                                             .value = "FILE",
+                                             .help = "LoRA adapter, a GGUF file (may be repeated)",
+                                             .parse = argument_append,
+                                             .offset = offsetof(struct model_arguments, lora)},
+                                            {.name = "lora-scaled",
+                                             .value = "FILE:SCALE",
+                                             .help = "The same, times SCALE, from -100 to 100",
+                                             .parse = argument_append,
+                                             .offset = offsetof(struct model_arguments, lora_scaled)},
+                                            {0}};
+
 int model_arguments_check(const struct model_arguments *o, const char *command)
 {
     if (o->model == NULL)

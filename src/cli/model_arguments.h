@@ -5,15 +5,16 @@
 #include "cli/arguments.h"
 
 struct model_arguments {
-    const char *model;         /* file; NULL: not given */
-    int threads;               /* 0: one for each CPU */
-    int precision;             /* enum precision of model.h */
-    int kv_type;               /* index of "auto", "int8" */
-    int ctx_size;              /* tokens; 0: what the model was trained for, at most MODEL_ARGUMENTS_CTX_MAX */
-    int fusion;                /* index of "on", "off" */
-    int forced_drafts;         /* 1: off */
-    int prompt_chunk;          /* rows of a prompt in one step; 0: the engine's choice */
-    const char *chat_template; /* built-in name or file; NULL: the model's own */
+    const char *model;                      /* file; NULL: not given */
+    int threads;                            /* 0: one for each CPU */
+    int precision;                          /* enum precision of model.h */
+    int kv_type;                            /* index of "auto", "int8" */
+    int ctx_size;                           /* tokens; 0: what the model was trained for, at most MODEL_ARGUMENTS_CTX_MAX */
+    int fusion;                             /* index of "on", "off" */
+    int forced_drafts;                      /* 1: off */
+    int prompt_chunk;                       /* rows of a prompt in one step; 0: the engine's choice */
+    const char *chat_template;              /* built-in name or file; NULL: the model's own */
+    struct argument_list lora, lora_scaled; /* files of adapters; FILE:SCALE */
 };
 
 enum {
@@ -24,6 +25,7 @@ enum {
 extern const struct argument model_argument[];    /* -m alone */
 extern const struct argument compute_argument[];  /* --threads, --precision, --kv-type, -c, --prompt-chunk, --fusion */
 extern const struct argument template_argument[]; /* --chat-template */
+extern const struct argument adapter_argument[];  /* --lora, --lora-scaled */
 
 /* After parsing: -m must be there; more threads than CPUs get a warning on stderr. Returns ARGUMENTS_GO_ON or an exit
  * status, the error being printed. */

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "cli/adapter_list.h"
 #include "cli/command.h"
 #include "cli/interrupt.h"
 #include "cli/load.h"
@@ -60,16 +61,24 @@ static bool go_on(void *context, int64_t done, int64_t total)
 }
 
 static enum mr_status measure_text(struct perplexity *out, struct mr_model *model, const struct perplexity_arguments *a,
-                                   int window, const struct string_buffer *text, struct mr_error *err)
+                                   const struct model_arguments *m, const struct string_buffer *text, struct mr_error *err)
 {
+    struct mr_adapter_use adapter[MR_ADAPTERS_MAX];
+    int32_t n_adapter;
+    int window = m->ctx_size;
     struct token_list tokens = {0};
     struct watch watch = {.on_terminal = isatty(STDERR_FILENO)};
     struct mr_model_info info;
     mr_model_info(model, &info);
     if (window == 0)
         window = info.n_ctx_train < WINDOW_DEFAULT ? info.n_ctx_train : WINDOW_DEFAULT;
-    const struct perplexity_options options = {
-        .window = window, .stride = a->stride > 0 ? a->stride : window / 2, .go_on = go_on, .context = &watch};
+    MR_TRY(adapter_list_load(adapter, &n_adapter, model, m, err));
+    const struct perplexity_options options = {.window = window,
+                                               .stride = a->stride > 0 ? a->stride : window / 2,
+                                               .go_on = go_on,
+                                               .context = &watch,
+                                               .adapter = adapter,
+                                               .n_adapter = n_adapter};
     const struct text_run run = {.s = text->s != NULL ? text->s : "", .n = text->n};
     enum mr_status status = tokenizer_encode(model->tokenizer, &run, 1, 0, &tokens, err);
     if (status == MR_OK)
@@ -91,7 +100,7 @@ static enum mr_status run(struct perplexity *out, const struct perplexity_argume
     if (status == MR_OK)
         status = load_model(&model, m, &options, err);
     if (status == MR_OK)
-        status = measure_text(out, model, a, m->ctx_size, &text, err);
+        status = measure_text(out, model, a, m, &text, err);
     mr_model_close(model);
     string_buffer_release(&text);
     return status;
@@ -115,14 +124,16 @@ int command_perplexity(int argc, char **argv)
 {
     struct perplexity_arguments a = {0};
     struct model_arguments m = {0};
-    const struct argument_group groups[] = {
-        {"Model:", model_argument, &m}, {NULL, compute_argument, &m}, {"Text:", perplexity_argument, &a}};
+    const struct argument_group groups[] = {{"Model:", model_argument, &m},
+                                            {NULL, compute_argument, &m},
+                                            {NULL, adapter_argument, &m},
+                                            {"Text:", perplexity_argument, &a}};
     const struct command_line line = {
         .summary = "Measure the perplexity of a text: how surprised the model is by its tokens. It is read in windows of the "
                    "context (default: 2048) that overlap; each token is scored once.",
         .example = "  millrace perplexity -m models/SmolLM2-135M-Instruct.Q4_1.gguf -f README.md",
         .group = groups,
-        .n_groups = 3};
+        .n_groups = 4};
     int status = arguments_parse(argc, argv, &line);
     if (status != ARGUMENTS_GO_ON)
         return status;

@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "cli/adapter_list.h"
 #include "cli/command.h"
 #include "cli/interrupt.h"
 #include "cli/output.h"
@@ -96,6 +97,8 @@ struct mr_request run_request(const struct run *r, const struct token_list *prom
     request.show_special = r->options.special;
     request.constraint = r->constraint.kind;
     request.constraint_text = r->constraint.text;
+    request.adapter = r->adapter;
+    request.n_adapter = r->n_adapter;
     return request;
 }
 
@@ -210,6 +213,7 @@ static enum mr_status open_run(struct run *r, struct mr_error *err)
     struct mr_options options;
     load_options(&options, &r->model_options);
     MR_TRY(load_model(&r->model, &r->model_options, &options, err));
+    MR_TRY(adapter_list_load(r->adapter, &r->n_adapter, r->model, &r->model_options, err));
     if (!r->options.raw) {
         const enum mr_status status = load_chat_prompt(&r->chat, r->model, &r->model_options, err);
         if (status == MR_NOT_FOUND && r->model_options.chat_template == NULL)
@@ -265,6 +269,7 @@ static int parse(struct run *r, int argc, char **argv)
     const struct argument_group groups[] = {
         {"Model:", model_argument, &r->model_options},
         {NULL, compute_argument, &r->model_options},
+        {NULL, adapter_argument, &r->model_options},
         {NULL, template_argument, &r->model_options},
         {"Prompt and answer:", run_argument, &r->options},
         {"How tokens are chosen:", sampling_argument, &r->sampling},

@@ -25,6 +25,8 @@ struct run {
     struct mr_model *model;
     struct mr_engine *engine;
     struct chat_prompt *chat; /* NULL: --raw */
+    struct mr_adapter_use adapter[MR_ADAPTERS_MAX];
+    int32_t n_adapter;
 };
 
 /* The request of these prompt tokens with the command line's parameters; borrows both. */

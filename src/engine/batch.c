@@ -40,6 +40,7 @@ static void add_rows(struct mr_engine *e, struct sequence *s, int n)
         const int row = e->n_row++;
         e->row_token[row] = s->token[s->n_cached + i];
         e->row_seq[row] = s->kv;
+        e->row_adapters[row] = &s->adapters;
         e->row_wants_logits[row] = s->logits >= 0 && i >= n - 1;
         e->n_logits += e->row_wants_logits[row];
     }
@@ -265,5 +266,9 @@ struct batch batch_build(struct mr_engine *e)
     for (int i = 0; i < n && e->n_row < e->options.prompt_chunk; i++)
         if (e->slot[e->order[i]].in_cache)
             add_prompt(e, &e->slot[e->order[i]]);
-    return (struct batch){.n_row = e->n_row, .token = e->row_token, .seq = e->row_seq, .wants_logits = e->row_wants_logits};
+    return (struct batch){.n_row = e->n_row,
+                          .token = e->row_token,
+                          .seq = e->row_seq,
+                          .wants_logits = e->row_wants_logits,
+                          .adapters = e->row_adapters};
 }

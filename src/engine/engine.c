@@ -59,9 +59,11 @@ static enum mr_status create_parts(struct mr_engine *e, struct mr_error *err)
     e->row_token = mem_array((size_t)e->max_row, sizeof *e->row_token);
     e->row_seq = mem_array((size_t)e->max_row, sizeof *e->row_seq);
     e->row_wants_logits = mem_array((size_t)e->max_row, sizeof *e->row_wants_logits);
+    e->row_adapters = mem_array((size_t)e->max_row, sizeof(struct adapter_set *));
     e->order = mem_array((size_t)n_slot, sizeof *e->order);
     if (!fair_share_init(&e->shares, e->options.max_queue + n_slot) || e->slot == NULL || e->waiting == NULL ||
-        e->row_token == NULL || e->row_seq == NULL || e->row_wants_logits == NULL || e->order == NULL)
+        e->row_token == NULL || e->row_seq == NULL || e->row_wants_logits == NULL || e->row_adapters == NULL ||
+        e->order == NULL)
         return mr_fail(err, MR_NO_MEMORY, "no memory for the engine");
     return MR_OK;
 }
@@ -88,6 +90,13 @@ enum mr_status mr_engine_create(struct mr_engine **out, struct mr_model *model, 
     return status;
 }
 
+static void free_request(struct mr_engine *e, struct request_record *r)
+{
+    adapters_leave(e->model, r);
+    constraint_store_leave(&e->constraints, r->stored);
+    free(r);
+}
+
 void mr_engine_free(struct mr_engine *e)
 {
     if (e == NULL)
@@ -95,7 +104,7 @@ void mr_engine_free(struct mr_engine *e)
     for (int i = 0; e->slot != NULL && i < e->options.max_running; i++)
         sequence_release(e, &e->slot[i]);
     for (int i = 0; i < e->n_waiting; i++)
-        free(e->waiting[i]);
+        free_request(e, e->waiting[i]);
     prefix_index_free(e->prefixes);
     model_kv_free(e->kv);
     sampler_free(e->sampler);
@@ -106,6 +115,7 @@ void mr_engine_free(struct mr_engine *e)
     free(e->row_token);
     free(e->row_seq);
     free(e->row_wants_logits);
+    free(e->row_adapters);
     free(e->order);
     fair_share_release(&e->shares);
     free(e);
@@ -150,7 +160,9 @@ enum mr_status mr_engine_submit(struct mr_engine *e, const struct mr_request *re
     const struct request_limits limits = {.n_vocab = model_info(e->model->model)->n_vocab, .n_ctx = e->n_ctx};
     struct request_record *record;
     MR_TRY(request_record_create(&record, request, &limits, err));
-    enum mr_status status = take_constraint(e, record, err);
+    enum mr_status status = adapters_check(e->model, record, err);
+    if (status == MR_OK)
+        status = take_constraint(e, record, err);
     if (status == MR_OK && !reserve_ends(e, record->n))
         status = mr_fail(err, MR_NO_MEMORY, "no memory for the events of a request");
     if (status != MR_OK) {
@@ -158,6 +170,7 @@ enum mr_status mr_engine_submit(struct mr_engine *e, const struct mr_request *re
         free(record);
         return status;
     }
+    adapters_hold(e->model, record);
     record->id = *id = e->next_id++;
     record->arrival_us = engine_now_us(e);
     record->deadline_us = request->deadline_ms > 0 ? record->arrival_us + (int64_t)request->deadline_ms * 1000 : INT64_MAX;
@@ -171,8 +184,7 @@ void engine_answer_ended(struct mr_engine *e, struct request_record *r)
     if (--r->n_open > 0)
         return;
     fair_share_leave(&e->shares, r->share);
-    constraint_store_leave(&e->constraints, r->stored);
-    free(r);
+    free_request(e, r);
 }
 
 struct request_record *engine_leave_queue(struct mr_engine *e, int i)

@@ -7,6 +7,7 @@
 #define ENGINE_ENGINE_STATE_H
 
 #include "cache/prefix_index.h"
+#include "engine/adapters.h"
 #include "engine/answer.h"
 #include "engine/constraint_store.h"
 #include "engine/drafter.h"
@@ -38,6 +39,7 @@ struct sequence {
     struct mr_logit_bias *bias;          /* the request's, then the tokens that ignore_eos or min_tokens excludes */
     int n_bias, n_early_bias;            /* from min_tokens on, and before */
     struct constraint_state *constraint; /* NULL: the answer is free */
+    struct adapter_set adapters;
     struct answer answer;
     struct mr_usage usage;
     struct draft_record drafts[N_DRAFT_SOURCES];
@@ -89,6 +91,7 @@ struct mr_engine {
     int32_t *row_token;
     kv_seq *row_seq;
     bool *row_wants_logits;
+    const struct adapter_set **row_adapters;
     int n_row, n_logits;
     struct step_shape shape;
     int *order; /* [max_running] slots, scratch */

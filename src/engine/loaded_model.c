@@ -6,6 +6,7 @@
 #include "base/cpu.h"
 #include "base/memory.h"
 #include "engine/options.h"
+#include "model/adapter.h"
 #include "ops/cpu_device.h"
 
 _Static_assert((int)MR_PRECISION_FP32 == (int)PRECISION_FP32 && (int)MR_PRECISION_BF16 == (int)PRECISION_BF16 &&
@@ -88,6 +89,9 @@ void mr_model_close(struct mr_model *m)
 {
     if (m == NULL)
         return;
+    for (int i = 0; i < m->n_adapter; i++)
+        adapter_free(m->adapter[i].adapter);
+    free(m->adapter);
     model_free(m->model);
     cpu_device_free(m->device);
     pool_free(m->pool);
@@ -106,7 +110,8 @@ void mr_model_info(const struct mr_model *m, struct mr_model_info *out)
                                   .n_ctx_train = info->n_ctx_train,
                                   .n_parameters = info->n_parameter,
                                   .weight_bytes = info->weight_bytes,
-                                  .threads = pool_n_thread(m->pool)};
+                                  .threads = pool_n_thread(m->pool),
+                                  .adapter_bytes = info->adapter_bytes};
 }
 
 enum mr_status mr_tokenize(const struct mr_model *m, const char *text, size_t n, bool special, int32_t **ids, int32_t *n_ids,

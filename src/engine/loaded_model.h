@@ -9,6 +9,13 @@
 #include "ops/device.h"
 #include "text/tokenizer.h"
 
+struct loaded_adapter {
+    int32_t id;
+    struct adapter *adapter;
+    int n_user;       /* requests */
+    bool is_unloaded; /* only those still use it */
+};
+
 struct mr_model {
     struct gguf *file; /* kept: the tokenizer borrows from it */
     struct tokenizer *tokenizer;
@@ -17,6 +24,10 @@ struct mr_model {
     struct model *model;
     int32_t *end_token; /* ids that end a generation */
     int n_end_tokens;
+    struct loaded_adapter *adapter;
+    int n_adapter;
+    size_t adapter_capacity;
+    int32_t last_adapter_id;
 };
 
 #endif

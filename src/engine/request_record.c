@@ -107,6 +107,17 @@ static enum mr_status check_salt(const struct mr_request *r, size_t *bytes, stru
                                        : mr_fail(err, MR_BAD_INPUT, "cache_salt has more than %d bytes", MR_SALT_BYTES_MAX);
 }
 
+static enum mr_status check_adapters(const struct mr_request *r, struct mr_error *err)
+{
+    if (r->n_adapter < 0 || r->n_adapter > MR_ADAPTERS_MAX)
+        return mr_fail(err, MR_BAD_INPUT, "adapter has %d entries, at most %d are possible", r->n_adapter, MR_ADAPTERS_MAX);
+    for (int32_t i = 0; i < r->n_adapter; i++)
+        if (!(r->adapter[i].scale >= -100 && r->adapter[i].scale <= 100))
+            return mr_fail(err, MR_BAD_INPUT, "adapter[%d]: scale is %g, must be from -100 to 100", i,
+                           (double)r->adapter[i].scale);
+    return MR_OK;
+}
+
 /* Bytes of the texts behind a record. */
 struct tail_bytes {
     size_t stop, constraint, salt;
@@ -123,6 +134,9 @@ static void copy_tail(struct request_record *record, const struct mr_request *r,
     if (r->n_stop_token > 0)
         memcpy(p, r->stop_token, (size_t)r->n_stop_token * sizeof *r->stop_token);
     p += (size_t)r->n_stop_token * sizeof *r->stop_token;
+    if (r->n_adapter > 0)
+        memcpy(p, r->adapter, (size_t)r->n_adapter * sizeof *r->adapter);
+    p += (size_t)r->n_adapter * sizeof *r->adapter;
     for (int32_t i = 0; i < r->n_stop; i++) {
         const size_t n = strlen(r->stop[i]) + 1;
         memcpy(p, r->stop[i], n);
@@ -146,9 +160,11 @@ enum mr_status request_record_create(struct request_record **out, const struct m
     MR_TRY(sampling_check(&r->sampling, r->bias, r->n_bias, limits->n_vocab, err));
     MR_TRY(check_numbers(r, err));
     MR_TRY(check_ends(r, limits, err));
+    MR_TRY(check_adapters(r, err));
     /* No sum overflows: a prompt is shorter than the context, the rest is bounded above. */
     const size_t bytes = sizeof **out + (size_t)r->n_prompt * sizeof *r->prompt + (size_t)r->n_bias * sizeof *r->bias +
-                         (size_t)r->n_stop_token * sizeof *r->stop_token + tail.stop + tail.constraint + tail.salt;
+                         (size_t)r->n_stop_token * sizeof *r->stop_token + (size_t)r->n_adapter * sizeof *r->adapter +
+                         tail.stop + tail.constraint + tail.salt;
     struct request_record *record = mem_array(bytes, 1);
     if (record == NULL)
         return mr_fail(err, MR_NO_MEMORY, "no memory for a request of %d tokens", r->n_prompt);
@@ -162,6 +178,7 @@ enum mr_status request_record_create(struct request_record **out, const struct m
                                       .constraint = (int32_t)r->constraint,
                                       .n_constraint = (int32_t)tail.constraint,
                                       .n_salt = (int32_t)tail.salt,
+                                      .n_adapter = r->n_adapter,
                                       .n = r->n,
                                       .n_open = r->n,
                                       .priority = r->priority,
@@ -185,9 +202,14 @@ const int32_t *request_record_stop_token(const struct request_record *r)
     return (const int32_t *)(request_record_bias(r) + r->n_bias);
 }
 
+const struct mr_adapter_use *request_record_adapter(const struct request_record *r)
+{
+    return (const struct mr_adapter_use *)(request_record_stop_token(r) + r->n_stop_token);
+}
+
 void request_record_stop(const struct request_record *r, const char *stop[MR_STOP_MAX])
 {
-    const char *p = (const char *)(request_record_stop_token(r) + r->n_stop_token);
+    const char *p = (const char *)(request_record_adapter(r) + r->n_adapter);
     for (int32_t i = 0; i < r->n_stop; i++) {
         stop[i] = p;
         p += strlen(p) + 1;
@@ -196,7 +218,7 @@ void request_record_stop(const struct request_record *r, const char *stop[MR_STO
 
 const char *request_record_constraint(const struct request_record *r)
 {
-    const char *p = (const char *)(request_record_stop_token(r) + r->n_stop_token);
+    const char *p = (const char *)(request_record_adapter(r) + r->n_adapter);
     for (int32_t i = 0; i < r->n_stop; i++)
         p += strlen(p) + 1;
     return p;

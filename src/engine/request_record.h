@@ -20,6 +20,7 @@ struct request_record {
     int32_t constraint; /* enum mr_constraint */
     int32_t n_constraint;
     int32_t n_salt;
+    int32_t n_adapter;
     int32_t n; /* answers */
     int32_t priority;
     uint64_t key;
@@ -31,8 +32,8 @@ struct request_record {
     int32_t n_open;                   /* answers that have not ended */
     int32_t share;                    /* the key's place among the shares */
     struct stored_constraint *stored; /* NULL: the answer is free */
-    /* behind it: n_prompt token ids, n_bias entries, n_stop_token ids, n_stop strings with their NUL, n_constraint bytes,
-     * n_salt bytes */
+    /* behind it: n_prompt token ids, n_bias entries, n_stop_token ids, n_adapter entries, n_stop strings with their NUL,
+     * n_constraint bytes, n_salt bytes */
 };
 
 /* What a request must not exceed. */
@@ -48,6 +49,7 @@ enum mr_status request_record_create(struct request_record **out, const struct m
 const int32_t *request_record_prompt(const struct request_record *r);
 const struct mr_logit_bias *request_record_bias(const struct request_record *r);
 const int32_t *request_record_stop_token(const struct request_record *r);
+const struct mr_adapter_use *request_record_adapter(const struct request_record *r);
 /* stop[i] = the i-th stop string, borrowed. */
 void request_record_stop(const struct request_record *r, const char *stop[MR_STOP_MAX]);
 const char *request_record_constraint(const struct request_record *r); /* n_constraint bytes, no NUL */

@@ -37,6 +37,7 @@ static enum mr_status start_parts(struct mr_engine *e, struct sequence *s, struc
     memcpy(s->token, request_record_prompt(r), (size_t)r->n_prompt * sizeof *s->token);
     s->n_token = r->n_prompt;
     fill_bias(m, s);
+    adapters_find(m, request_record_adapter(r), r->n_adapter, &s->adapters);
     if (r->stored != NULL)
         MR_TRY(constraint_state_create(&s->constraint, r->stored->masks, err));
     return answer_start(&s->answer, m->tokenizer, r, err);

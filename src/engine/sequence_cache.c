@@ -10,12 +10,15 @@ enum {
 };
 
 /* The key in front of the first block names all that decides the bits besides the tokens, and the tenant. */
-static void seed(const struct mr_engine *e, const struct request_record *r, struct prefix_key *out)
+static void seed(const struct mr_engine *e, const struct sequence *s, struct prefix_key *out)
 {
     const struct model_info *info = model_info(e->model->model);
-    char text[SEED_MAX + MR_SALT_BYTES_MAX];
-    const int n = snprintf(text, SEED_MAX, "%d/%s/%lld/%s/%s/", NUMERIC_VERSION, info->family, (long long)info->n_parameter,
-                           info->precision, info->kv_type);
+    const struct request_record *r = s->request;
+    char text[SEED_MAX + ADAPTERS_MAX * ADAPTER_KEY_BYTES + MR_SALT_BYTES_MAX];
+    int n = snprintf(text, SEED_MAX, "%d/%s/%lld/%s/%s/%d/", NUMERIC_VERSION, info->family, (long long)info->n_parameter,
+                     info->precision, info->kv_type, s->adapters.n);
+    for (int i = 0; i < s->adapters.n; i++, n += ADAPTER_KEY_BYTES)
+        adapter_key(text + n, s->adapters.adapter[i], s->adapters.scale[i]);
     memcpy(text + n, request_record_salt(r), (size_t)r->n_salt);
     prefix_key_seed(out, text, (size_t)(n + r->n_salt));
 }
@@ -25,7 +28,7 @@ static void make_keys(const struct mr_engine *e, struct sequence *s, int n)
 {
     struct prefix_key first;
     if (s->n_key == 0 && n > 0)
-        seed(e, s->request, &first);
+        seed(e, s, &first);
     for (; s->n_key < n; s->n_key++)
         prefix_key_next(&s->key[s->n_key], s->n_key == 0 ? &first : &s->key[s->n_key - 1],
                         s->token + (ptrdiff_t)s->n_key * KV_BLOCK);

@@ -16,6 +16,7 @@ enum {
 /* What all cases of a run share. */
 struct bench {
     const struct bench_options *o;
+    const struct bench_model *bench_model;
     struct model *model;
     const struct model_info *info;
     struct device *device;
@@ -26,8 +27,9 @@ struct bench {
     int32_t *token; /* one for each row of a step */
     kv_seq *seq;
     bool *wants;
-    double *sample; /* [repeat] */
-    kv_seq source;  /* whose tokens decode cases begin with */
+    const struct adapter_set **adapter; /* of each row of a step; NULL: there are none */
+    double *sample;                     /* [repeat] */
+    kv_seq source;                      /* whose tokens decode cases begin with */
     bool has_source;
     struct op_profile *counter;
     struct mr_error *err;
@@ -74,8 +76,16 @@ static enum mr_status step(struct bench *b, int n_row, bool all_logits)
         return mr_fail(b->err, MR_CANCELLED, "stopped");
     for (int i = 0; i < n_row; i++)
         b->wants[i] = all_logits || i + 1 == n_row;
-    const struct batch batch = {.n_row = n_row, .token = b->token, .seq = b->seq, .wants_logits = b->wants};
+    const struct batch batch = {
+        .n_row = n_row, .token = b->token, .seq = b->seq, .wants_logits = b->wants, .adapters = b->adapter};
     return model_forward(b->model, b->kv, &batch, b->err);
+}
+
+/* Rows take the adapters in turn, or all the first one. */
+static void give_adapters(struct bench *b, int n_row, bool in_turn)
+{
+    for (int i = 0; b->adapter != NULL && i < n_row; i++)
+        b->adapter[i] = &b->bench_model->adapter[in_turn ? i % b->bench_model->n_adapter : 0];
 }
 
 /* Tokens of a sequence up to n_token, in chunks. */
@@ -87,6 +97,7 @@ static enum mr_status prefill(struct bench *b, kv_seq seq, int n_token)
             b->token[i] = token_at(b, at + i);
             b->seq[i] = seq;
         }
+        give_adapters(b, n, false);
         MR_TRY(step(b, n, false));
         at += n;
     }
@@ -140,6 +151,7 @@ static enum mr_status decode_steps(struct bench *b, int batch, int n_step)
 {
     for (int i = 0; i < batch; i++)
         b->token[i] = token_at(b, i);
+    give_adapters(b, batch, true);
     for (int s = 0; s < n_step; s++) {
         MR_TRY(step(b, batch, true));
         for (int i = 0; i < batch; i++)
@@ -250,9 +262,12 @@ static enum mr_status bench_init(struct bench *b)
     b->token = mem_array(n, sizeof *b->token);
     b->seq = mem_array(n, sizeof *b->seq);
     b->wants = mem_array(n, sizeof *b->wants);
+    if (b->bench_model->n_adapter > 0)
+        b->adapter = mem_array(n, sizeof(struct adapter_set *));
     b->sample = mem_array((size_t)b->o->repeat, sizeof *b->sample);
     b->counter = malloc(sizeof *b->counter);
-    if (b->token == NULL || b->seq == NULL || b->wants == NULL || b->sample == NULL || b->counter == NULL)
+    if (b->token == NULL || b->seq == NULL || b->wants == NULL || b->sample == NULL || b->counter == NULL ||
+        (b->bench_model->n_adapter > 0 && b->adapter == NULL))
         return mr_fail(b->err, MR_NO_MEMORY, "no memory for batches of %d rows", max_rows);
     const int n_seq = bench_max_sequences(b->o), n_token = bench_max_tokens(b->o);
     MR_TRY(model_kv_create(&b->kv, b->model, n_seq, n_token, (int64_t)n_seq * n_token, b->err));
@@ -266,6 +281,7 @@ static void bench_release(struct bench *b)
     free(b->token);
     free(b->seq);
     free(b->wants);
+    free(b->adapter);
     free(b->sample);
     free(b->counter);
 }
@@ -289,7 +305,7 @@ enum mr_status bench_run(struct bench_report *out, const struct bench_model *m, 
                          const struct bench_options *o, struct machine_watch *watch, bench_case_fn *each, void *context,
                          struct mr_error *err)
 {
-    struct bench b = {.o = o, .limits = limits, .watch = watch, .err = err};
+    struct bench b = {.o = o, .limits = limits, .watch = watch, .bench_model = m, .err = err};
     b.model = m->model;
     b.info = model_info(m->model);
     b.device = m->device;

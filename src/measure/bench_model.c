@@ -2,9 +2,12 @@
 #include "measure/bench_model.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/memory.h"
 #include "base/memory_free.h"
+#include "model/adapter.h"
 #include "ops/cpu_device.h"
 
 enum {
@@ -82,8 +85,27 @@ enum mr_status bench_model_open(struct bench_model *out, const char *path, const
     return status == MR_OK ? MR_OK : mr_fail_in(err, status, "'%s'", path);
 }
 
+enum mr_status bench_model_adapter(struct bench_model *m, const char *path, float scale, struct mr_error *err)
+{
+    struct gguf *g;
+    struct adapter *a;
+    size_t capacity = (size_t)m->n_adapter;
+    if (!mem_grow(&m->adapter, &capacity, (size_t)m->n_adapter + 1, sizeof *m->adapter))
+        return mr_fail(err, MR_NO_MEMORY, "no memory for an adapter");
+    MR_TRY(gguf_open(&g, path, err));
+    const enum mr_status status = adapter_load(&a, m->model, g, err);
+    gguf_close(g);
+    if (status != MR_OK)
+        return mr_fail_in(err, status, "'%s'", path);
+    m->adapter[m->n_adapter++] = (struct adapter_set){1, {a}, {scale}};
+    return MR_OK;
+}
+
 void bench_model_release(struct bench_model *m)
 {
+    for (int i = 0; i < m->n_adapter; i++)
+        adapter_free((struct adapter *)m->adapter[i].adapter[0]);
+    free(m->adapter);
     model_free(m->model);
     cpu_device_free(m->device);
     pool_free(m->pool);

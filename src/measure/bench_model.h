@@ -14,7 +14,9 @@ struct bench_model {
     struct thread_pool *pool;
     struct device *device;
     struct model *model;
-    double load_s; /* weights read and packed */
+    double load_s;               /* weights read and packed */
+    struct adapter_set *adapter; /* [n_adapter], one in each; rows take them in turn */
+    int n_adapter;
 };
 
 struct bench_model_options {
@@ -35,6 +37,8 @@ struct bench_model_options {
  * numbers. Nothing is loaded before that is known. CANCELLED: *stop became true. Release in any case. */
 enum mr_status bench_model_open(struct bench_model *out, const char *path, const struct bench_model_options *options,
                                 struct mr_error *err);
+/* One more adapter, of a GGUF file. */
+enum mr_status bench_model_adapter(struct bench_model *m, const char *path, float scale, struct mr_error *err);
 void bench_model_release(struct bench_model *m);
 
 #endif

@@ -94,6 +94,9 @@ static enum mr_status submit(struct run *r, struct arrival *a, struct mr_error *
     request.max_tokens = a->n_answer;
     request.ignore_eos = true;
     request.sampling.seed = (uint64_t)number;
+    request.n_adapter = r->load->n_adapter > 0;
+    if (request.n_adapter > 0)
+        request.adapter = &r->load->adapter[number % r->load->n_adapter];
     return mr_engine_submit(r->engine, &request, &a->id, err);
 }
 

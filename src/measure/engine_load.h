@@ -13,14 +13,16 @@
 
 struct engine_load {
     int n_request;
-    double rate;           /* requests a second; 0: all at once */
-    int64_t seed;          /* of arrivals, lengths and tokens */
-    int shared;            /* tokens at the beginning of each prompt that are the same */
-    int prompt_tokens;     /* of each prompt behind those; 0: random */
-    int answer_tokens;     /* of each answer; 0: random */
-    int long_prompt;       /* tokens of one more request for a single token, which comes when half have come; 0: none */
-    int ttft_target_ms;    /* a request within both targets counts as goodput */
-    int itl_target_ms;     /* 1.5 times this, for the widest of 99 % of a request's gaps */
+    double rate;        /* requests a second; 0: all at once */
+    int64_t seed;       /* of arrivals, lengths and tokens */
+    int shared;         /* tokens at the beginning of each prompt that are the same */
+    int prompt_tokens;  /* of each prompt behind those; 0: random */
+    int answer_tokens;  /* of each answer; 0: random */
+    int long_prompt;    /* tokens of one more request for a single token, which comes when half have come; 0: none */
+    int ttft_target_ms; /* a request within both targets counts as goodput */
+    int itl_target_ms;  /* 1.5 times this, for the widest of 99 % of a request's gaps */
+    const struct mr_adapter_use *adapter; /* requests take them in turn */
+    int32_t n_adapter;
     bool (*stopped)(void); /* asked between steps; NULL: nobody stops it */
 };
 

@@ -6,7 +6,7 @@
 
 #include "base/float_math.h"
 #include "base/memory.h"
-#include "engine/loaded_model.h"
+#include "engine/adapters.h"
 #include "sample/candidates.h"
 
 /* One window: row i holds row_token[i]; score[i] is the token that follows it where that counts, else -1. */
@@ -17,6 +17,8 @@ struct reader {
     int32_t *row_token, *score;
     kv_seq *seq;
     bool *wants_logits;
+    struct adapter_set adapters;
+    const struct adapter_set **row_adapters; /* all the same */
     double nll;
     int64_t n_scored;
 };
@@ -49,8 +51,11 @@ static enum mr_status run_window(struct reader *r, struct mr_error *err)
 {
     for (int first = 0, n; first < r->n_row; first += n) {
         n = batch_rows(r, first);
-        const struct batch batch = {
-            .n_row = n, .token = r->row_token + first, .seq = r->seq + first, .wants_logits = r->wants_logits + first};
+        const struct batch batch = {.n_row = n,
+                                    .token = r->row_token + first,
+                                    .seq = r->seq + first,
+                                    .wants_logits = r->wants_logits + first,
+                                    .adapters = r->row_adapters};
         MR_TRY(model_forward(r->model, r->kv, &batch, err));
         int n_logits = 0;
         for (int i = first; i < first + n; i++)
@@ -68,6 +73,7 @@ static enum mr_status read_window(struct reader *r, struct mr_error *err)
     for (int i = 0; i < r->n_row; i++) {
         r->seq[i] = seq;
         r->wants_logits[i] = r->score[i] >= 0;
+        r->row_adapters[i] = &r->adapters;
     }
     const enum mr_status status = run_window(r, err);
     kv_seq_close(cache, seq);
@@ -104,9 +110,11 @@ static enum mr_status measure(struct reader *r, const struct mr_model *m, const 
     r->score = mem_array(rows, sizeof *r->score);
     r->seq = mem_array(rows, sizeof *r->seq);
     r->wants_logits = mem_array(rows, sizeof *r->wants_logits);
-    if (r->row_token == NULL || r->score == NULL || r->seq == NULL || r->wants_logits == NULL)
+    r->row_adapters = mem_array(rows, sizeof(struct adapter_set *));
+    if (r->row_token == NULL || r->score == NULL || r->seq == NULL || r->wants_logits == NULL || r->row_adapters == NULL)
         return mr_fail(err, MR_NO_MEMORY, "no memory for a window of %d tokens", o->window);
     MR_TRY(model_kv_create(&r->kv, m->model, 1, o->window, o->window, err));
+    adapters_find(m, o->adapter, o->n_adapter, &r->adapters);
     const int32_t bos = tokenizer_adds_bos(m->tokenizer) ? tokenizer_bos(m->tokenizer) : -1;
     return read_text(r, token, n, bos, o, err);
 }
@@ -128,6 +136,7 @@ enum mr_status perplexity_measure(struct perplexity *out, struct mr_model *model
     free(r.score);
     free(r.seq);
     free(r.wants_logits);
+    free(r.row_adapters);
     if (status == MR_OK)
         *out = (struct perplexity){.perplexity = exp(r.nll / (double)r.n_scored), .n_tokens = r.n_scored};
     return status;

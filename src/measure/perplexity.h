@@ -13,6 +13,8 @@ struct perplexity_options {
     /* Called after each window with tokens scored and in all; false: stop. NULL: nobody listens. */
     bool (*go_on)(void *context, int64_t done, int64_t total);
     void *context;
+    const struct mr_adapter_use *adapter; /* n_adapter of them, of the model's */
+    int32_t n_adapter;
 };
 
 struct perplexity {

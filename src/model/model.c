@@ -145,6 +145,7 @@ void model_free(struct model *m)
     free(m->blocks[0]);
     free(m->blocks[1]);
     free(m->logits);
+    adapter_work_free(m->adapter_work);
     free(m);
 }
 
@@ -275,6 +276,7 @@ static struct pass make_pass(const struct model *m, const struct model_kv *kv, c
     p.blocks[1] = m->blocks[1];
     p.kv = kv->view;
     p.logits_row = m->logits_row;
+    p.adapters = adapter_work_fill(m->adapter_work, b) ? m->adapter_work : NULL;
     return p;
 }
 

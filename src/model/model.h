@@ -84,7 +84,8 @@ struct model_info {
     int64_t n_parameter;
     int64_t n_parameter_used; /* by one token: of a mixture, only its experts */
     size_t activation_bytes;
-    size_t weight_bytes; /* packed, on all devices */
+    size_t weight_bytes;  /* packed, on all devices */
+    size_t adapter_bytes; /* of those that are loaded now, with what rows need for them */
     int max_row;
     int max_logits;
 };
@@ -112,12 +113,26 @@ enum mr_status model_kv_create(struct model_kv **out, struct model *m, int n_seq
 void model_kv_free(struct model_kv *kv);                    /* takes NULL */
 struct kv_cache *model_kv_cache(const struct model_kv *kv); /* open, fork, truncate, close sequences there */
 
+enum {
+    ADAPTERS_MAX = 8 /* of one row */
+};
+
+struct adapter; /* adapter.h */
+
+/* What is added to the products of a row: each adapter's part times its scale, in this order. */
+struct adapter_set {
+    int n;
+    const struct adapter *adapter[ADAPTERS_MAX];
+    float scale[ADAPTERS_MAX];
+};
+
 /* Token rows. Rows of one sequence stand together, in ascending positions that continue the sequence. */
 struct batch {
-    int n_row;                /* 1 to max_row */
-    const int32_t *token;     /* [n_row] */
-    const kv_seq *seq;        /* [n_row] */
-    const bool *wants_logits; /* [n_row]; NULL: the last row alone */
+    int n_row;                                 /* 1 to max_row */
+    const int32_t *token;                      /* [n_row] */
+    const kv_seq *seq;                         /* [n_row] */
+    const bool *wants_logits;                  /* [n_row]; NULL: the last row alone */
+    const struct adapter_set *const *adapters; /* [n_row], NULL or n 0 for a row without; NULL: there are none */
 };
 
 /* Run the rows; their keys and values are in the cache afterwards. Positions follow from the sequences' lengths.

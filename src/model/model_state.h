@@ -2,6 +2,7 @@
 #ifndef MODEL_MODEL_STATE_H
 #define MODEL_MODEL_STATE_H
 
+#include "model/adapter_state.h"
 #include "model/model.h"
 #include "model/pass.h"
 
@@ -33,6 +34,7 @@ struct model {
     const uint32_t **blocks[2]; /* [max_row] */
     float *logits;              /* [max_logits][n_vocab] */
     int n_logits;
+    struct adapter_work *adapter_work; /* NULL: no adapter has been loaded yet */
 };
 
 struct model_kv {

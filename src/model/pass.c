@@ -66,10 +66,16 @@ void pass_layer_norm(struct pass *p, const struct tensor *weight, const struct t
 
 void pass_norm(struct pass *p, const struct tensor *weight) { pass_layer_norm(p, weight, &absent); }
 
-static void product_to_delta(struct pass *p, const struct weight *w, const struct tensor *bias, const struct activation_view *x,
-                             const char *step)
+/* What the rows' adapters add to this product of the layer at hand, the place-th of its op. */
+static const struct adaptation *adapt(const struct pass *p, enum adapted which, int place)
 {
-    const struct product product = {.weight = w, .bias = *bias, .out = p->delta};
+    return p->adapters != NULL ? adapter_work_product(p->adapters, p->layer, which, place) : NULL;
+}
+
+static void product_to_delta(struct pass *p, const struct weight *w, const struct tensor *bias, const struct activation_view *x,
+                             enum adapted which, const char *step)
+{
+    const struct product product = {.weight = w, .bias = *bias, .out = p->delta, .adaptation = adapt(p, which, 0)};
     p->ops->matmul(p->device, &product, 1, x);
     look(p, step, &p->delta);
     p->has_delta = true;
@@ -78,14 +84,16 @@ static void product_to_delta(struct pass *p, const struct weight *w, const struc
 /* q, k, v of normed. */
 static void project(struct pass *p, const struct layer_weights *w)
 {
-    const struct product whole = {.weight = &w->qkv, .bias = w->qkv_bias, .out = p->qkv};
-    const struct product parts[] = {{.weight = &w->q, .bias = w->q_bias, .out = p->q},
-                                    {.weight = &w->k, .bias = w->k_bias, .out = p->k},
-                                    {.weight = &w->v, .bias = w->v_bias, .out = p->v}};
-    if (w->qkv.n_out > 0)
+    if (w->qkv.n_out > 0) {
+        const struct product whole = {
+            .weight = &w->qkv, .bias = w->qkv_bias, .out = p->qkv, .adaptation = adapt(p, ADAPTED_QKV, 0)};
         p->ops->matmul(p->device, &whole, 1, &p->normed);
-    else
-        p->ops->matmul(p->device, parts, 3, &p->normed);
+        return;
+    }
+    const struct product parts[] = {{.weight = &w->q, .bias = w->q_bias, .out = p->q, .adaptation = adapt(p, ADAPTED_Q, 0)},
+                                    {.weight = &w->k, .bias = w->k_bias, .out = p->k, .adaptation = adapt(p, ADAPTED_K, 1)},
+                                    {.weight = &w->v, .bias = w->v_bias, .out = p->v, .adaptation = adapt(p, ADAPTED_V, 2)}};
+    p->ops->matmul(p->device, parts, 3, &p->normed);
 }
 
 void pass_attention(struct pass *p, int layer, const struct rope *rope, const struct tensor *angles)
@@ -119,13 +127,14 @@ void pass_attention(struct pass *p, int layer, const struct rope *rope, const st
     look(p, "the rotation of q", &p->q);
     p->ops->attention(p->device, &args);
     look(p, "attention", &p->attended.f32);
-    product_to_delta(p, &w->o, &w->o_bias, &args.out, "the output product");
+    product_to_delta(p, &w->o, &w->o_bias, &args.out, ADAPTED_O, "the output product");
 }
 
 void pass_feed_forward(struct pass *p, int layer, enum glu_kind kind)
 {
     const struct layer_weights *w = &p->w->layer[layer];
-    const struct product products[] = {{.weight = &w->gate, .out = p->gate}, {.weight = &w->up, .out = p->up}};
+    const struct product products[] = {{.weight = &w->gate, .out = p->gate, .adaptation = adapt(p, ADAPTED_GATE, 0)},
+                                       {.weight = &w->up, .out = p->up, .adaptation = adapt(p, ADAPTED_UP, 1)}};
     const struct weight *const down[] = {&w->down};
     const struct activation_view gated = for_products(&p->gated, down, 1);
     p->ops->matmul(p->device, products, 2, &p->normed);
@@ -133,19 +142,20 @@ void pass_feed_forward(struct pass *p, int layer, enum glu_kind kind)
     look(p, "the up product", &p->up);
     p->ops->glu(p->device, &gated, &p->gate, &p->up, kind);
     look(p, "the gated product", &p->gated.f32);
-    product_to_delta(p, &w->down, &absent, &gated, "the down product");
+    product_to_delta(p, &w->down, &absent, &gated, ADAPTED_DOWN, "the down product");
 }
 
 void pass_plain_feed_forward(struct pass *p, int layer)
 {
     const struct layer_weights *w = &p->w->layer[layer];
-    const struct product up = {.weight = &w->up, .bias = w->up_bias, .out = p->gated.f32, .gelu = true};
+    const struct product up = {
+        .weight = &w->up, .bias = w->up_bias, .out = p->gated.f32, .gelu = true, .adaptation = adapt(p, ADAPTED_UP, 0)};
     const struct weight *const down[] = {&w->down};
     const struct activation_view gated = for_products(&p->gated, down, 1);
     p->ops->matmul(p->device, &up, 1, &p->normed);
     look(p, "the up product", &p->gated.f32);
     p->ops->quantize(p->device, &gated);
-    product_to_delta(p, &w->down, &w->down_bias, &gated, "the down product");
+    product_to_delta(p, &w->down, &w->down_bias, &gated, ADAPTED_DOWN, "the down product");
 }
 
 void pass_experts(struct pass *p, int layer, enum glu_kind kind)

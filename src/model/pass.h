@@ -3,6 +3,7 @@
 #ifndef MODEL_PASS_H
 #define MODEL_PASS_H
 
+#include "model/adapter_state.h"
 #include "model/weights.h"
 
 /* The rows of a sequence's first positions are fine (ops/device.h). All later positions attend to them, most of all to the
@@ -35,7 +36,8 @@ struct pass {
     const uint32_t *const *blocks[2]; /* block tables of the rows: of layers without and with a window */
     const struct kv_view *kv;         /* [n_layer] */
     int n_logits;
-    const int32_t *logits_row; /* [n_logits] */
+    const int32_t *logits_row;     /* [n_logits] */
+    struct adapter_work *adapters; /* NULL: no row has one */
 
     struct tensor x;
     struct tensor delta;

@@ -42,12 +42,36 @@ struct weight {
     size_t expert_bytes; /* a multiple of 64 */
 };
 
-/* out[n_row][n_out] = f(x w^T (+ bias[n_out])) */
+/* What an adapter adds to one product: scale * b (a x), of low rank (Hu et al. 2021, arXiv:2106.09685). Both matrices read
+ * floats. */
+struct low_rank {
+    struct weight a; /* [rank][n_in] */
+    struct weight b; /* [n_out][rank] */
+    float scale;
+};
+
+/* The rows of a batch that have adapters. An entry is one row with one of its adapters; those with the same adapter stand
+ * together, by ascending rows; a row's own entries are added in their order. */
+struct adapted_rows {
+    const int32_t *row; /* [first[n_group]] of each entry; host memory, as the rest */
+    const float *scale; /* the same */
+    const int *first;   /* [n_group + 1] entry of each group */
+    int n_group;
+};
+
+struct adaptation {
+    const struct adapted_rows *rows;
+    const struct low_rank *const *low_rank; /* [n_group]; NULL: the group's adapter leaves this product alone */
+    struct tensor inner;                    /* room for a x of each entry: [entries][the greatest rank] */
+};
+
+/* out[n_row][n_out] = f(x w^T (+ bias[n_out]) (+ what adapters add)) */
 struct product {
     const struct weight *weight;
     struct tensor bias; /* one row, or absent */
     struct tensor out;
-    bool gelu; /* f is that of GLU_GELU; needs a bias */
+    bool gelu;                           /* f is that of GLU_GELU; needs a bias */
+    const struct adaptation *adaptation; /* NULL: no row has an adapter; not for experts */
 };
 
 enum {

@@ -171,7 +171,8 @@ enum mr_status cpu_device_create(struct device **out, struct thread_pool *pool, 
     d->attention = mem_aligned(64, (size_t)d->n_thread * sizeof *d->attention);
     d->partial = mem_aligned(64, CPU_PARTIAL_FLOATS * sizeof *d->partial);
     d->rest = mem_aligned(64, (size_t)d->n_thread * CPU_REST_ROWS * CPU_REST_OUTS * sizeof *d->rest);
-    if (d->attention == NULL || d->partial == NULL || d->rest == NULL) {
+    d->gather = mem_aligned(64, (size_t)d->n_thread * CPU_GATHER_FLOATS * sizeof *d->gather);
+    if (d->attention == NULL || d->partial == NULL || d->rest == NULL || d->gather == NULL) {
         cpu_device_free(&d->device);
         return mr_fail(err, MR_NO_MEMORY, "no memory for the cpu device");
     }
@@ -195,6 +196,7 @@ void cpu_device_free(struct device *device)
     free(d->attention);
     free(d->partial);
     free(d->rest);
+    free(d->gather);
     free(d);
 }
 

@@ -29,7 +29,8 @@ struct attention_scratch {
 
 enum {
     CPU_REST_ROWS = 32,
-    CPU_REST_OUTS = 256 /* a multiple of every panel's outputs */
+    CPU_REST_OUTS = 256,          /* a multiple of every panel's outputs */
+    CPU_GATHER_FLOATS = 64 << 10, /* rows of one adapter side by side: stay in L2 */
 };
 
 struct cpu_device {
@@ -40,7 +41,8 @@ struct cpu_device {
     int n_thread;
     struct attention_scratch *attention; /* [n_thread] */
     float *partial;                      /* states of segments, [CPU_PARTIAL_FLOATS] */
-    float *rest;                         /* products of second int8 rows, [n_thread][CPU_REST_ROWS][CPU_REST_OUTS] */
+    float *rest;                         /* products to be added to others, [n_thread][CPU_REST_ROWS][CPU_REST_OUTS] */
+    float *gather;                       /* [n_thread][CPU_GATHER_FLOATS] */
 };
 
 enum {
@@ -73,6 +75,13 @@ static inline float *cpu_row(const struct tensor *t, int row)
 /* Call f(context, first, end) over pieces of 0..n_row, as many as n_row rows of row_work values are worth. */
 typedef void cpu_rows_fn(struct cpu_device *d, const void *context, int first, int end);
 void cpu_for_rows(struct cpu_device *d, cpu_rows_fn *f, const void *context, int n_row, int row_work);
+
+/* The first part of what adapters add to these products of x: a x of each entry (ops_cpu_adapt.c). */
+void cpu_adapt_inner(struct cpu_device *d, const struct product *product, int n_product, const struct tensor *x);
+/* The second part: added to the outputs first <= o < first + n_out, first being a multiple of 16. */
+void cpu_adapt_add(struct cpu_device *d, const struct product *product, int first, int n_out, int thread);
+/* Both, for the whole product. */
+void cpu_adapt(struct cpu_device *d, const struct product *product, const struct tensor *x);
 
 /* Overwrite the fused ops. */
 void cpu_ops_unfuse(struct ops *ops);

@@ -105,12 +105,17 @@ static void run_pair(const struct products *p, int i, int first_panel, int n_out
 static bool is_pair(const struct activation_view *x) { return x->f32.n_row == 1 && x->q8_rest.n_row == 1; }
 
 /* The sum is whole: bias, and what follows it. */
-static void finish(const struct products *p, const struct product *product, int first, int n_out)
+static void finish(const struct products *p, const struct product *product, int first, int n_out, int thread)
 {
     const struct kernels *k = &p->device->kernels;
-    const float *bias = cpu_row(&product->bias, 0) + first;
-    for (int r = 0; r < product->out.n_row; r++)
-        (product->gelu ? k->add_gelu : k->add)(cpu_row(&product->out, r) + first, bias, n_out);
+    const bool adapted = product->adaptation != NULL, fused = product->gelu && !adapted;
+    const float *bias = product->bias.buffer != NULL ? cpu_row(&product->bias, 0) + first : NULL;
+    for (int r = 0; bias != NULL && r < product->out.n_row; r++)
+        (fused ? k->add_gelu : k->add)(cpu_row(&product->out, r) + first, bias, n_out);
+    if (adapted)
+        cpu_adapt_add(p->device, product, first, n_out, thread);
+    for (int r = 0; product->gelu && !fused && r < product->out.n_row; r++)
+        k->activate[GLU_GELU](cpu_row(&product->out, r) + first, n_out);
 }
 
 static void run_piece_rows(const struct products *p, int i, int first_panel, int n_out, float *scratch)
@@ -137,8 +142,7 @@ static void run_piece(void *context, int piece, int thread)
         run_pair(p, i, first_panel, n_out, scratch);
     else
         run_piece_rows(p, i, first_panel, n_out, scratch);
-    if (p->product[i].bias.buffer != NULL)
-        finish(p, &p->product[i], first, n_out);
+    finish(p, &p->product[i], first, n_out, thread);
 }
 
 void cpu_matmul(struct device *d, const struct product *product, int n_product, const struct activation_view *x)
@@ -146,6 +150,7 @@ void cpu_matmul(struct device *d, const struct product *product, int n_product, 
     while (n_product > 0) {
         struct products p = {.device = cpu_of(d), .product = product, .x = x};
         p.n_product = n_product < MAX_PRODUCTS ? n_product : MAX_PRODUCTS;
+        cpu_adapt_inner(cpu_of(d), product, p.n_product, &x->f32);
         plan(&p, cpu_of(d)->n_thread);
         pool_run(cpu_of(d)->pool, run_piece, &p, p.n_piece);
         product += p.n_product;

@@ -70,6 +70,8 @@ static void unfused_matmul(struct device *device, const struct product *product,
         cpu_matmul(device, &plain, 1, x);
         if (product[i].bias.buffer != NULL)
             cpu_for_rows(d, bias_rows, &product[i], product[i].out.n_row, product[i].out.n_col);
+        if (product[i].adaptation != NULL)
+            cpu_adapt(d, &product[i], &x->f32);
         if (product[i].gelu)
             cpu_for_rows(d, gelu_rows, &product[i].out, product[i].out.n_row, 4 * product[i].out.n_col);
     }

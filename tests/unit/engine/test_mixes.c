@@ -4,6 +4,7 @@
 #include "base/random.h"
 #include "engine/engine_state.h"
 #include "unit/engine/engine_fixture.h"
+#include "unit/model/adapter_fixture.h"
 
 enum {
     N_CTX = 130,
@@ -42,6 +43,7 @@ struct judged {
     struct mr_request request;
     int32_t prompt[N_CTX];
     struct mr_logit_bias bias[2];
+    struct mr_adapter_use adapter[2];
     struct outcome alone[ANSWERS_MAX];
 };
 
@@ -71,6 +73,10 @@ static void make_request(struct judged *j, int number)
     r->n_bias = roll(&d, 3);
     for (int i = 0; i < r->n_bias; i++)
         j->bias[i] = (struct mr_logit_bias){.token = 10 + i * 100 + roll(&d, 90), .bias = (float)roll(&d, 8)};
+    r->adapter = j->adapter;
+    r->n_adapter = roll(&d, 2) * (1 + roll(&d, 2));
+    for (int i = 0; i < r->n_adapter; i++)
+        j->adapter[i] = (struct mr_adapter_use){.adapter = 1 + roll(&d, 2), .scale = (float)(1 + roll(&d, 2))};
 }
 
 /* One answer at a time, whole prompts, nothing shared. */
@@ -86,13 +92,31 @@ static struct mr_engine *plain_engine(struct mr_model *model)
     return e;
 }
 
+/* The ids 1 and 2. */
+static void load_adapters(struct mr_model *model, const char *source)
+{
+    static const struct adapter_recipe recipes[] = {{.rank = 4, .seed = 1}, {.rank = 6, .seed = 2, .only = "attn_"}};
+    for (int32_t i = 0; i < 2; i++) {
+        char path[] = "/tmp/millrace-adapter-XXXXXX";
+        struct mr_error err = {{0}};
+        int32_t id;
+        close(mkstemp(path));
+        adapter_write(path, source, &recipes[i]);
+        check(mr_adapter_load(model, path, &id, &err), &err);
+        unlink(path);
+        assert_int_equal(id, i + 1);
+    }
+}
+
 static int set_up(void **state)
 {
     (void)state;
     static const char *const source[] = {TEST_SOURCE_DIR "/golden/data/tiny_gemma3.gguf",
                                          TEST_SOURCE_DIR "/golden/data/tiny_llama3_q8_0.gguf"};
-    for (int i = 0; i < MODELS; i++)
+    for (int i = 0; i < MODELS; i++) {
         models[i] = fixture_model_of(source[i / 2], 1 + i % 2 * (1 + i / 2));
+        load_adapters(models[i], source[i / 2]);
+    }
     for (int kind = 0; kind < 2; kind++) {
         struct mr_engine *e = plain_engine(models[kind * 2]);
         for (int i = 0; i < N_REQUEST; i++) {
