@@ -12,6 +12,7 @@ enum {
     EXIT_USAGE_ERROR = 2
 }; /* unknown flag, value out of range, missing argument */
 
+int command_adapter(int argc, char **argv);
 int command_bench(int argc, char **argv);
 int command_inspect(int argc, char **argv);
 int command_pack(int argc, char **argv);

@@ -12,6 +12,7 @@ static const struct command commands[] = {
     {"tokenize", "show a text as the model's tokens, or tokens as text", command_tokenize},
     {"run", "answer a prompt, or converse on the terminal", command_run},
     {"pack", "write a model as this machine reads it, to start fast", command_pack},
+    {"adapter", "convert a LoRA adapter to GGUF", command_adapter},
     {"perplexity", "measure how well a model predicts a text", command_perplexity},
     {"version", "print the version", command_version},
 };

@@ -9,6 +9,7 @@
 
 #include "base/memory.h"
 #include "base/memory_free.h"
+#include "format/head_rows.h"
 #include "model/family.h"
 #include "model/model_state.h"
 
@@ -165,21 +166,6 @@ static enum mr_status check_pairs(struct loading *l, float alpha, struct mr_erro
     return info->n_product > 0 ? MR_OK : mr_fail(err, MR_BAD_FORMAT, "the adapter has no tensors");
 }
 
-/* Rows of b as the family's files have them: of each head, value i + n / 2 of the hub's order comes behind value i. */
-static bool reorder_heads(char *rows, size_t row_bytes, int n_out, int head_dim)
-{
-    char *head = mem_array((size_t)head_dim, row_bytes);
-    if (head == NULL)
-        return false;
-    for (int first = 0; first + head_dim <= n_out; first += head_dim, rows += (size_t)head_dim * row_bytes) {
-        memcpy(head, rows, (size_t)head_dim * row_bytes);
-        for (int i = 0; i < head_dim; i++)
-            memcpy(rows + (size_t)i * row_bytes, head + (size_t)(i / 2 + (i % 2) * (head_dim / 2)) * row_bytes, row_bytes);
-    }
-    free(head);
-    return true;
-}
-
 static enum mr_status pack(struct loading *l, const struct gguf_tensor *t, const struct place *p, char *rows,
                            struct mr_error *err)
 {
@@ -193,7 +179,7 @@ static enum mr_status pack(struct loading *l, const struct gguf_tensor *t, const
     sha256_update(&l->digest, sizeof t->quant->type, (const uint8_t *)&t->quant->type);
     sha256_update(&l->digest, t->bytes, (const uint8_t *)rows);
     if (l->hub_rows && p->is_b && turns && h->n_rope > 0 && h->rope[0].style == ROPE_PAIRS &&
-        !reorder_heads(rows, quant_row_bytes(t->quant, (size_t)w->n_in), w->n_out, h->head_dim))
+        !head_rows_to_pairs(rows, quant_row_bytes(t->quant, (size_t)w->n_in), w->n_out, h->head_dim))
         return mr_fail(err, MR_NO_MEMORY, "no memory for an adapter");
     const struct weight_source source = {t->quant, w->n_out, w->n_in};
     const enum mr_status status = d->ops->weight_pack(d, w, &source, rows, 0, w->n_out, err);
