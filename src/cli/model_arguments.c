@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "base/cpu_limit.h"
+#include "cli/adapter_list.h"
 
 /* In the order of enum precision. */
 static const char *const precisions[] = {"auto", "fp32", "bf16", "fp16", "int8", "int4", NULL};
@@ -94,6 +95,14 @@ int model_arguments_check(const struct model_arguments *o, const char *command)
 {
     if (o->model == NULL)
         return arguments_fail(command, "-m, --model: a model file is required");
+    char path[ADAPTER_PATH_MAX];
+    float scale;
+    struct mr_error err = {{0}};
+    enum mr_status status = MR_OK;
+    for (int i = 0; status == MR_OK; i++)
+        status = adapter_list_at(o, i, path, &scale, &err);
+    if (status == MR_BAD_INPUT)
+        return arguments_fail(command, "%s", err.message);
     if (o->threads > cpu_limit())
         fprintf(stderr, "%s: warning: --threads %d is more than the %d CPUs of this process; it will be slower\n", command,
                 o->threads, cpu_limit());

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "base/cpu.h"
-#include "model/model.h"
+#include "model/adapter.h"
 #include "ops/cpu_device.h"
 
 struct golden_model {
@@ -14,6 +14,7 @@ struct golden_model {
     struct device *device;
     struct model *model;
     struct model_kv *kv;
+    struct adapter_set adapters;
 };
 
 static inline void golden_check(enum mr_status status, const struct mr_error *err)
@@ -32,6 +33,7 @@ static inline void golden_open(struct golden_model *g, const char *path, const c
     struct gguf *file;
     struct model_options options;
     unsigned features;
+    g->adapters = (struct adapter_set){0};
     model_options_defaults(&options);
     if (!precision_from_name(&options.precision, precision)) {
         fprintf(stderr, "precision '%s'\n", precision);
@@ -51,8 +53,20 @@ static inline void golden_open(struct golden_model *g, const char *path, const c
     golden_check(model_kv_create(&g->kv, g->model, n_seq, max_token, (int64_t)n_seq * max_token, &err), &err);
 }
 
+static inline void golden_add_adapter(struct golden_model *g, const char *path)
+{
+    struct mr_error err;
+    struct gguf *file;
+    struct adapter *adapter;
+    golden_check(gguf_open(&file, path, &err), &err);
+    golden_check(adapter_load(&adapter, g->model, file, &err), &err);
+    gguf_close(file);
+    g->adapters = (struct adapter_set){1, {adapter}, {1}};
+}
+
 static inline void golden_close(struct golden_model *g)
 {
+    adapter_free((struct adapter *)g->adapters.adapter[0]);
     model_kv_free(g->kv);
     model_free(g->model);
     cpu_device_free(g->device);
