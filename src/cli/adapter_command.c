@@ -1,4 +1,4 @@
-/* adapter.c: `millrace adapter`. */
+/* adapter_command.c: `millrace adapter`. */
 #include <stdio.h>
 #include <stdlib.h>
 
