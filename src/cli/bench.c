@@ -26,7 +26,7 @@ enum {
 struct options {
     struct model_arguments model;
     struct bench_options bench;
-    bool json, kernels, engine;
+    bool json, kernels, engine, ablate;
     const char *kernel; /* part of the names of products to time alone; NULL: all */
 };
 
@@ -98,6 +98,11 @@ static const struct argument rows[] = {
      .help = "As --kernels, for those whose name contains TEXT: q4_k",
      .parse = argument_string,
      .offset = FIELD(kernel)},
+    {.name = "ablate",
+     .help = "Run the cases on the scalar reference, and again as SIMD, tiles, threads and fused ops join, to show what each "
+             "brings",
+     .parse = argument_flag,
+     .offset = FIELD(ablate)},
     {.name = "engine",
      .help = "Run a load of many requests instead; --engine --help shows its options",
      .parse = argument_flag,
@@ -160,6 +165,7 @@ struct run {
     struct pipeline_figure pipeline[PIPELINE_FIGURES_MAX];
     struct bench_model model;
     struct bench_report report;
+    struct ablation_stage ablation[ABLATION_STAGES];
     struct bench_summary summary;
 };
 
@@ -193,11 +199,11 @@ static enum mr_status load_adapters(struct run *r, struct mr_error *err)
     return status == MR_NOT_FOUND ? MR_OK : status;
 }
 
-static enum mr_status run_model(struct run *r, struct mr_error *err)
+static struct bench_model_options model_options(const struct run *r)
 {
     const struct bench_options *o = &r->o->bench;
     const int batch = bench_max_batch(o);
-    const struct bench_model_options options = {
+    return (struct bench_model_options){
         .n_threads = r->limits.n_threads,
         .cpu_features = r->features,
         .precision = (enum precision)r->o->model.precision,
@@ -210,6 +216,12 @@ static enum mr_status run_model(struct run *r, struct mr_error *err)
         .n_ctx = r->o->model.ctx_size,
         .stop = &interrupted,
     };
+}
+
+static enum mr_status run_model(struct run *r, struct mr_error *err)
+{
+    const struct bench_options *o = &r->o->bench;
+    const struct bench_model_options options = model_options(r);
     memory_peak_reset();
     show("loading the model ...");
     MR_TRY(bench_model_open(&r->model, r->o->model.model, &options, err));
@@ -220,6 +232,22 @@ static enum mr_status run_model(struct run *r, struct mr_error *err)
     r->summary.resident_bytes = memory_resident_bytes();
     r->summary.peak_bytes = memory_peak_bytes();
     return status;
+}
+
+static void show_stage(void *context, const struct ablation_stage *stage)
+{
+    char line[128];
+    (void)context;
+    snprintf(line, sizeof line, "%s, %d thread%s ...", stage->name, stage->n_threads, stage->n_threads == 1 ? "" : "s");
+    show(line);
+}
+
+static enum mr_status run_ablation(struct run *r, struct mr_error *err)
+{
+    const struct bench_model_options options = model_options(r);
+    r->summary.ablation = r->ablation;
+    return ablation_run(r->ablation, &r->summary.n_ablation, r->o->model.model, &options, &r->limits, &r->o->bench, &r->watch,
+                        show_stage, NULL, err);
 }
 
 static enum mr_status run_all(struct run *r, struct mr_error *err)
@@ -234,7 +262,7 @@ static enum mr_status run_all(struct run *r, struct mr_error *err)
     if (r->o->kernels)
         MR_TRY(run_kernels(r, err));
     if (r->o->model.model != NULL)
-        MR_TRY(run_model(r, err));
+        MR_TRY(r->o->ablate ? run_ablation(r, err) : run_model(r, err));
     r->summary.machine = watch_end(&r->watch);
     return MR_OK;
 }
@@ -289,6 +317,7 @@ static int run(const struct options *o, const char *command)
     sigaction(SIGINT, &action, NULL);
     const enum mr_status status = run_all(r, &err);
     const int result = finish(r, status, &err, command);
+    ablation_release(r->ablation, r->summary.n_ablation);
     bench_report_release(&r->report);
     bench_model_release(&r->model);
     free(r->kernels.figure);
@@ -314,6 +343,10 @@ int command_bench(int argc, char **argv)
     if (status != ARGUMENTS_GO_ON)
         return status;
     o.kernels |= o.kernel != NULL;
+    if (o.ablate && o.model.lora.n + o.model.lora_scaled.n > 0)
+        return arguments_fail(argv[0], "--ablate measures the plain model: --lora does not go with it");
+    if (o.ablate && o.model.fusion != 0)
+        return arguments_fail(argv[0], "--ablate runs without and with fused ops: --fusion off does not go with it");
     if (!o.kernels || o.model.model != NULL) {
         const int checked = model_arguments_check(&o.model, argv[0]);
         if (checked != ARGUMENTS_GO_ON)

@@ -95,25 +95,41 @@ static json_t *model_json(const struct bench_summary *s)
                      (json_int_t)s->peak_bytes);
 }
 
-json_t *bench_json(const struct bench_summary *s)
+/* Takes over `array`. */
+static void set_unless_empty(json_t *root, const char *key, json_t *array)
+{
+    if (json_array_size(array) > 0)
+        json_object_set(root, key, array);
+    json_decref(array);
+}
+
+static json_t *results_json(const struct bench_report *r, const struct limits *l)
 {
     json_t *results = json_array();
-    for (int i = 0; s->report != NULL && i < s->report->n_result; i++)
-        json_array_append_new(results, result_json(&s->report->result[i], s->limits));
+    for (int i = 0; r != NULL && i < r->n_result; i++)
+        json_array_append_new(results, result_json(&r->result[i], l));
+    return results;
+}
+
+static json_t *stage_json(const struct ablation_stage *a, const struct limits *l)
+{
+    return json_pack("{s:s, s:s, s:i, s:b, s:b, s:o}", "stage", a->name, "isa", a->isa, "threads", a->n_threads, "tiling",
+                     a->tiling, "fusion", a->fusion, "results", results_json(&a->report, l));
+}
+
+json_t *bench_json(const struct bench_summary *s)
+{
     json_t *root = json_pack("{s:o, s:o, s:o, s:o}", "limits", limits_json(s->limits), "machine", machine_json(&s->machine),
-                             "results", results, "model", model_json(s));
-    if (root == NULL)
-        return root;
-    json_t *pipelines = s->n_pipeline > 0 ? json_array() : NULL;
-    for (int i = 0; i < s->n_pipeline; i++)
-        json_array_append_new(pipelines, pipeline_json(&s->pipeline[i]));
-    if (pipelines != NULL)
-        json_object_set_new(root, "pipelines", pipelines);
-    if (s->n_kernel == 0)
-        return root;
-    json_t *kernels = json_array();
+                             "results", results_json(s->report, s->limits), "model", model_json(s));
+    json_t *kernels = json_array(), *pipelines = json_array(), *ablation = json_array();
     for (int i = 0; i < s->n_kernel; i++)
         json_array_append_new(kernels, kernel_json(&s->kernel[i]));
-    json_object_set_new(root, "kernels", kernels);
+    for (int i = 0; i < s->n_pipeline; i++)
+        json_array_append_new(pipelines, pipeline_json(&s->pipeline[i]));
+    for (int i = 0; i < s->n_ablation; i++)
+        json_array_append_new(ablation, stage_json(&s->ablation[i], s->limits));
+    set_unless_empty(root, "kernels", kernels);
+    set_unless_empty(root, "pipelines", pipelines);
+    set_unless_empty(root, "ablation", ablation);
     return root;
 }

@@ -60,6 +60,7 @@ static enum mr_status open_all(struct bench_model *m, const struct bench_model_o
     MR_TRY(pool_create(&m->pool, o->n_threads, err));
     MR_TRY(cpu_device_create(&m->device, m->pool, o->cpu_features, err));
     cpu_device_set_fusion(m->device, !o->unfused);
+    cpu_device_set_tiling(m->device, !o->untiled);
     struct model_options options;
     model_options_defaults(&options);
     options.device = m->device;

@@ -5,6 +5,7 @@
 #include <jansson.h>
 
 #include "base/string_buffer.h"
+#include "measure/ablation.h"
 #include "measure/bench_cases.h"
 #include "measure/kernel_bench.h"
 #include "measure/pipeline_bench.h"
@@ -16,13 +17,16 @@ struct bench_summary {
     int n_kernel;
     const struct pipeline_figure *pipeline; /* n_pipeline of them */
     int n_pipeline;
+    const struct ablation_stage *ablation; /* n_ablation of them */
+    int n_ablation;
     const struct bench_model *model; /* NULL: there was none, and what follows is empty */
     size_t resident_bytes;           /* after the cases */
     size_t peak_bytes;               /* since before the model was loaded */
     const struct bench_report *report;
 };
 
-/* {"limits", "machine", "results", "model"}, and "kernels" and "pipelines" where they were measured. NULL: no memory. */
+/* {"limits", "machine", "results", "model"}, and "kernels", "pipelines" and "ablation" where they were measured. NULL: no
+ * memory. */
 json_t *bench_json(const struct bench_summary *s);
 
 /* Tables with units, in columns. */

@@ -1,4 +1,5 @@
 /* bench_text.c: the figures of a benchmark as tables. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -148,6 +149,30 @@ static void pipelines_text(const struct bench_summary *s, struct string_buffer *
     }
 }
 
+/* Tokens a second of each case, and how many times those of the stage before. */
+static void ablation_text(const struct bench_summary *s, struct string_buffer *out)
+{
+    const struct ablation_stage *first = &s->ablation[0];
+    string_buffer_printf(out, "\ntok/s as one technique joins the others (times what was before)\n%-10s %-11s %7s", "stage",
+                         "isa", "threads");
+    for (int i = 0; i < first->report.n_result; i++) {
+        char title[64];
+        const struct bench_result *c = &first->report.result[i];
+        snprintf(title, sizeof title, "%s %dx%d at %d", bench_test_name(c->test), c->batch, c->n_tokens, c->depth);
+        string_buffer_printf(out, "  %24s", title);
+    }
+    string_buffer_puts(out, "\n");
+    for (int i = 0; i < s->n_ablation; i++) {
+        const struct ablation_stage *a = &s->ablation[i], *before = &s->ablation[i > 0 ? i - 1 : 0];
+        string_buffer_printf(out, "%-10s %-11s %7d", a->name, a->isa, a->n_threads);
+        for (int j = 0; j < a->report.n_result; j++) {
+            const double now = a->report.result[j].tok_s.median, then = before->report.result[j].tok_s.median;
+            string_buffer_printf(out, "  %15.1f (%5.2fx)", now, now / then);
+        }
+        string_buffer_puts(out, "\n");
+    }
+}
+
 void bench_text(const struct bench_summary *s, struct string_buffer *out)
 {
     limits_text(s->limits, out);
@@ -158,6 +183,8 @@ void bench_text(const struct bench_summary *s, struct string_buffer *out)
         kernels_text(s, out);
     if (s->n_pipeline > 0)
         pipelines_text(s, out);
+    if (s->n_ablation > 0)
+        ablation_text(s, out);
     if (s->report == NULL)
         return;
     if (s->report->n_result > 0)

@@ -12,6 +12,9 @@ void cpu_device_free(struct device *device); /* takes NULL; all its buffers have
 /* false: every op runs step by step, each over all rows, as a reference for what fusion brings. Before any model is opened. */
 void cpu_device_set_fusion(struct device *device, bool on);
 
+/* false: products take one row at a time and attention one query, as a reference for what tiles bring; the same results. */
+void cpu_device_set_tiling(struct device *device, bool on);
+
 /* The instruction set of its kernels: "scalar", "avx2", ... */
 const char *cpu_device_isa(const struct device *device);
 

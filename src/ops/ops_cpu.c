@@ -188,6 +188,8 @@ void cpu_device_set_fusion(struct device *device, bool on)
         cpu_ops_unfuse(&cpu_of(device)->ops);
 }
 
+void cpu_device_set_tiling(struct device *device, bool on) { cpu_of(device)->untiled = !on; }
+
 void cpu_device_free(struct device *device)
 {
     if (device == NULL)

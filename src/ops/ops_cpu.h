@@ -39,6 +39,7 @@ struct cpu_device {
     struct thread_pool *pool;
     struct kernels kernels;
     int n_thread;
+    bool untiled;
     struct attention_scratch *attention; /* [n_thread] */
     float *partial;                      /* states of segments, [CPU_PARTIAL_FLOATS] */
     float *rest;                         /* products to be added to others, [n_thread][CPU_REST_ROWS][CPU_REST_OUTS] */
@@ -54,13 +55,15 @@ enum {
     CPU_ROWS_BYTES = 128 << 10   /* and so do the rows that one look at them serves */
 };
 
+static inline struct cpu_device *cpu_of(struct device *d) { return (struct cpu_device *)d; }
+
 /* Activation rows that one look at a piece's weights serves, a multiple of 8. */
-static inline int cpu_rows_at_a_time(size_t row_bytes)
+static inline int cpu_rows_at_a_time(const struct cpu_device *d, size_t row_bytes)
 {
+    if (d->untiled)
+        return 1;
     return row_bytes < CPU_ROWS_BYTES / 8 ? (int)(CPU_ROWS_BYTES / row_bytes / 8 * 8) : 8;
 }
-
-static inline struct cpu_device *cpu_of(struct device *d) { return (struct cpu_device *)d; }
 
 static inline char *cpu_address(const struct buffer *b, size_t offset)
 {

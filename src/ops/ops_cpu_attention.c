@@ -107,12 +107,13 @@ static int next_tile(const struct attention_args *a, int rows, int first)
     return end;
 }
 
-static struct shape shape_of(const struct attention_args *a)
+static struct shape shape_of(const struct cpu_device *d, const struct attention_args *a)
 {
     struct shape s = {0};
     const int group = a->n_head / a->n_head_kv;
-    s.heads = group < ATTENTION_MAX_QUERIES ? group : ATTENTION_MAX_QUERIES;
-    s.rows = ATTENTION_MAX_QUERIES / s.heads;
+    const int most = d->untiled ? 1 : ATTENTION_MAX_QUERIES;
+    s.heads = group < most ? group : most;
+    s.rows = most / s.heads;
     s.n_sub = (group - 1) / s.heads + 1;
     s.n_per_row = s.n_sub * a->n_head_kv;
     int longest = 0;
@@ -284,7 +285,7 @@ static void merge_tile(void *context, int piece, int thread)
 
 void cpu_attention(struct device *d, const struct attention_args *args)
 {
-    struct attention_run run = {.device = cpu_of(d), .args = args, .shape = shape_of(args)};
+    struct attention_run run = {.device = cpu_of(d), .args = args, .shape = shape_of(cpu_of(d), args)};
     struct thread_pool *pool = run.device->pool;
     const int n_item = run.shape.n_tile * run.shape.n_per_row;
     const size_t n_float = (size_t)n_item * (size_t)run.shape.n_segment * partial_floats(&run);

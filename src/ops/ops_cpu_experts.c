@@ -136,6 +136,7 @@ enum {
 };
 
 struct expert_run {
+    const struct cpu_device *device;
     const struct activation_view *x;
     struct cut cut[MAX_PRODUCTS];
     int n_cut;
@@ -159,7 +160,7 @@ static void run_slots(const struct expert_run *run, const struct cut *cut, int e
     const int o = piece * cut->n_panel * cut->kernel->nr, most = cut->n_panel * cut->kernel->nr;
     const char *packed = cpu_address(w->buffer, w->offset + (size_t)expert * w->expert_bytes) +
                          (size_t)(piece * cut->n_panel) * cut->panel_bytes;
-    const int step = cpu_rows_at_a_time(x->row_bytes);
+    const int step = cpu_rows_at_a_time(run->device, x->row_bytes);
     for (int s = first; s < end; s += step)
         cut->kernel->run(cpu_row(to, s) + o, to->row_bytes / sizeof(float), packed, cpu_row(x, s), x->row_bytes,
                          end - s < step ? end - s : step, w->n_out - o < most ? w->n_out - o : most, w->n_in);
@@ -180,7 +181,7 @@ void cpu_matmul_experts(struct device *d, const struct product *product, int n_p
                         const struct routing *routing)
 {
     const int32_t *group = int_row(&routing->group, 0);
-    struct expert_run run = {.x = x, .expert = group + 1, .first_slot = group + 1 + routing->n_expert};
+    struct expert_run run = {.device = cpu_of(d), .x = x, .expert = group + 1, .first_slot = group + 1 + routing->n_expert};
     size_t piece = product[0].weight->expert_bytes * (size_t)group[0] / (4 * (size_t)cpu_of(d)->n_thread);
     if (routing->row.n_col > group[0] && piece > CPU_PIECE_BYTES)
         piece = CPU_PIECE_BYTES;

@@ -79,11 +79,11 @@ static void add_rest(const struct products *p, int i, int first_panel, int n_out
 
 static void run_rest(const struct products *p, int i, int first_panel, int n_out, float *scratch)
 {
-    const int nr = p->run[i].kernel->nr, n_fine = p->x->q8_rest.n_row;
+    const int nr = p->run[i].kernel->nr, n_fine = p->x->q8_rest.n_row, step = p->device->untiled ? 1 : CPU_REST_ROWS;
     for (int o = 0; o < n_out; o += CPU_REST_OUTS)
-        for (int f = 0; f < n_fine; f += CPU_REST_ROWS)
+        for (int f = 0; f < n_fine; f += step)
             add_rest(p, i, first_panel + o / nr, n_out - o < CPU_REST_OUTS ? n_out - o : CPU_REST_OUTS, f,
-                     n_fine - f < CPU_REST_ROWS ? n_fine - f : CPU_REST_ROWS, scratch);
+                     n_fine - f < step ? n_fine - f : step, scratch);
 }
 
 /* A single row and its second term: the weights are read once for both. */
@@ -121,7 +121,8 @@ static void finish(const struct products *p, const struct product *product, int 
 static void run_piece_rows(const struct products *p, int i, int first_panel, int n_out, float *scratch)
 {
     const bool wants_q8 = p->product[i].weight->wants_q8;
-    const int n_row = p->x->f32.n_row, step = cpu_rows_at_a_time(wants_q8 ? p->x->q8.row_bytes : p->x->f32.row_bytes);
+    const int n_row = p->x->f32.n_row,
+              step = cpu_rows_at_a_time(p->device, wants_q8 ? p->x->q8.row_bytes : p->x->f32.row_bytes);
     for (int r = 0; r < n_row; r += step)
         run_rows(p, i, first_panel, n_out, r, n_row - r < step ? n_row - r : step);
     if (wants_q8)

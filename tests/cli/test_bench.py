@@ -246,3 +246,19 @@ def test_a_kernel_that_is_not_there_is_named():
 def test_interrupt_ends_the_kernels_too():
     code, out = interrupted("kernel ", "--kernels")
     assert code == 130 and "millrace bench: interrupted" in out and "MFU" not in out
+
+
+def test_ablation_adds_one_technique_after_the_other(model):
+    r = bench("-m", model, "--ablate", "--prompt", 8, "--gen", 2, "--repeat", 1, "--threads", 2, "--json")
+    assert r.returncode == 0, r.stderr
+    stages = json.loads(r.stdout)["ablation"]
+    assert [s["stage"] for s in stages] == ["scalar", "+ SIMD", "+ tiles", "+ threads", "+ fusion"]
+    assert [s["threads"] for s in stages] == [1, 1, 1, 2, 2]
+    assert [(s["tiling"], s["fusion"]) for s in stages] == [(False, False)] * 2 + [(True, False)] * 2 + [(True, True)]
+    assert stages[0]["isa"] == "scalar"
+    assert all([c["test"] for c in s["results"]] == ["prefill", "decode"] for s in stages)
+
+
+def test_ablation_refuses_a_setting_that_it_turns_itself(model):
+    r = bench("-m", model, "--ablate", "--fusion", "off")
+    assert r.returncode == 2 and "--fusion" in r.stderr

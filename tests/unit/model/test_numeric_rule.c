@@ -172,6 +172,26 @@ static void fused_and_unfused_ops(void **state)
     }
 }
 
+static void tiled_and_untiled_ops(void **state)
+{
+    (void)state;
+    for (int i = 0; i < N_SUBJECTS; i++) {
+        if (!fixture_has(subjects[i].path))
+            continue;
+        struct fixture tiled, untiled;
+        fixture_open(&tiled, subjects[i].path, subjects[i].precision, 2);
+        fixture_open(&untiled, subjects[i].path, subjects[i].precision, 2);
+        cpu_device_set_tiling(untiled.device, false);
+        float *want = fixture_logits(&tiled, 0, 40, 512);
+        float *got = fixture_logits(&untiled, 0, 40, 512);
+        fixture_same_bits(&tiled, want, got);
+        free(want);
+        free(got);
+        fixture_close(&tiled);
+        fixture_close(&untiled);
+    }
+}
+
 static void fixture_open_int8_cache(struct fixture *f, const struct subject *s, int n_thread)
 {
     struct model_options options;
@@ -227,10 +247,15 @@ static void callers_rounding_mode_does_not_matter(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(chunks_of_any_size),           cmocka_unit_test(any_number_of_threads),
-        cmocka_unit_test(sequences_in_one_batch),       cmocka_unit_test(prefix_from_the_cache),
-        cmocka_unit_test(fused_and_unfused_ops),        cmocka_unit_test(keys_and_values_in_int8),
-        cmocka_unit_test(rejected_rows_leave_no_trace), cmocka_unit_test(callers_rounding_mode_does_not_matter),
+        cmocka_unit_test(chunks_of_any_size),
+        cmocka_unit_test(any_number_of_threads),
+        cmocka_unit_test(sequences_in_one_batch),
+        cmocka_unit_test(prefix_from_the_cache),
+        cmocka_unit_test(fused_and_unfused_ops),
+        cmocka_unit_test(tiled_and_untiled_ops),
+        cmocka_unit_test(keys_and_values_in_int8),
+        cmocka_unit_test(rejected_rows_leave_no_trace),
+        cmocka_unit_test(callers_rounding_mode_does_not_matter),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
