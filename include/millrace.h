@@ -21,7 +21,8 @@ extern "C" {
     X(NOT_FOUND, "no such file, key or tensor")                                                                                \
     X(IO, "reading or writing failed")                                                                                         \
     X(FULL, "no room now; retry after something is freed")                                                                     \
-    X(CANCELLED, "stopped on request")
+    X(CANCELLED, "stopped on request")                                                                                         \
+    X(BUSY, "the wait would be too long; retry later")
 
 enum mr_status {
 #define X(name, text) MR_##name,
@@ -105,6 +106,13 @@ enum mr_kv_policy {
     MR_N_KV_POLICIES
 };
 
+/* What latency_target_ms is about. */
+enum mr_latency {
+    MR_LATENCY_TTFT, /* the first token */
+    MR_LATENCY_E2E,  /* the whole answer */
+    MR_N_LATENCIES
+};
+
 struct mr_options {
     int32_t threads;      /* that compute, the caller's included; 0: as many as CPUs may be used; 1 to 1024 */
     int32_t precision;    /* enum mr_precision */
@@ -125,6 +133,13 @@ struct mr_options {
     bool forced_drafts; /* text that a constraint leaves no choice about is scored several tokens a step; results do not depend
                            on it */
 
+    /* Admission (docs/admission.md). What is refused does not depend on results, nor results on it. */
+    bool admission;            /* refuse what would wait too long; false: let in all that max_queue has room for */
+    int32_t latency_target_ms; /* 0: none; up to an hour */
+    int32_t latency_metric;    /* enum mr_latency */
+    float low_load, high_load; /* 0 to 1000, shares of the capacity: batches are full below, serial above; low <= high */
+    int32_t bucket_capacity;   /* model tokens of work that may be let in and not done; 0: as much as the target has time for */
+
     const char *cpu; /* instruction set to stay within ("avx2"); NULL: the best this CPU has */
 
     /* Called before the weights load and every few megabytes, with bytes done and in all. false: do not go on. */
@@ -137,8 +152,8 @@ struct mr_options {
 };
 
 /* threads 0, precision auto, kv_int8 0, n_ctx 0, prompt_chunk 512, max_running 1, max_queue 512, kv_tokens 0, itl_target_ms 50,
- * priority_age_ms 2000, batching continuous, batch_window_ms 20, kv_policy paged, prefix_cache true, forced_drafts true, the
- * rest NULL. */
+ * priority_age_ms 2000, batching continuous, batch_window_ms 20, kv_policy paged, prefix_cache true, forced_drafts true,
+ * admission true, latency_target_ms 0, latency_metric ttft, low_load 0.6, high_load 0.8, bucket_capacity 0, the rest NULL. */
 void mr_options_defaults(struct mr_options *options);
 
 /* A model file with its tokenizer. Threads: one thread at a time, of those that use it or an engine over it; tokenising
@@ -237,7 +252,9 @@ struct mr_request {
     int32_t priority;       /* -MR_PRIORITY_MAX to MR_PRIORITY_MAX; the higher one runs first */
     uint64_t key;           /* whose request it is: keys share the engine evenly */
     const char *cache_salt; /* prompts share blocks only under the same salt, of MR_SALT_BYTES_MAX bytes at most; NULL: "" */
-    int32_t deadline_ms;    /* from submit; what has not ended then ends with MR_FINISH_TIMEOUT; 0: none */
+    int32_t deadline_ms;    /* from arrival; what has not ended then ends with MR_FINISH_TIMEOUT; 0: none */
+    int64_t arrival_us;     /* when it came in, by the engine's clock; 0: now. Times of mr_usage count from there */
+    int32_t n_retry;        /* how often it has been refused before: who comes back finds the room that was promised */
     const struct mr_adapter_use *adapter; /* n_adapter of them, 0 to MR_ADAPTERS_MAX, added in this order */
     int32_t n_adapter;
 };
@@ -278,6 +295,8 @@ struct mr_usage {
     int32_t n_preempted; /* how often it was put aside to make room for others */
     int32_t n_drafted;   /* tokens that were guessed and scored ahead */
     int32_t n_accepted;  /* of those, which the answer has */
+    bool is_bound; /* the latency target is meant for it: alone it would take at most half of it to the first token, or four
+                    * fifths for the whole answer */
 };
 
 /* One token of an answer, or its end, or both. Each of a request's n answers has an end of its own. Pointers are borrowed
@@ -306,10 +325,14 @@ void mr_engine_free(struct mr_engine *engine); /* takes NULL */
 int32_t mr_engine_n_ctx(const struct mr_engine *engine);
 
 /* Queue a request; *id names it in events. BAD_INPUT: the message names the field and its range, or gives the numbers of
- * tokens of a prompt that does not fit. FULL: max_queue requests wait. A constraint is compiled on a thread of the engine's
- * while the request waits; one that cannot be enforced ends each of its answers with MR_FINISH_ERROR before any token, the
- * status and message being those of the compiler: the first event tells whether a stream begins. */
+ * tokens of a prompt that does not fit. FULL: max_queue requests wait. BUSY: it would wait past its deadline or the latency
+ * target; mr_engine_retry_after_ms says when to come back. A constraint is compiled on a
+ * thread of the engine's while the request waits; one that cannot be enforced ends each of its answers with MR_FINISH_ERROR
+ * before any token, the status and message being those of the compiler: the first event tells whether a stream begins. */
 enum mr_status mr_engine_submit(struct mr_engine *engine, const struct mr_request *request, uint64_t *id, struct mr_error *err);
+
+/* Milliseconds after which a request like the one that was refused last will be let in, most likely. */
+int64_t mr_engine_retry_after_ms(const struct mr_engine *engine);
 
 /* End a request wherever it is and free all that it held; the last event of each of its answers says MR_FINISH_CANCELLED.
  * NOT_FOUND: it has ended. */
@@ -339,6 +362,15 @@ struct mr_engine_stats {
     size_t kv_bytes_copied;    /* by MR_KV_GROW */
     int64_t n_looked_up;       /* tokens of the prompts of answers that began */
     int64_t n_found;           /* of those, in the prefix cache or the prompt of another answer */
+    /* Admission: */
+    double load;           /* work offered over the capacity, in the last ten seconds */
+    double capacity;       /* model tokens a second, in batches of batch_cap; 0: not known yet */
+    double bucket_size;    /* model tokens */
+    double bucket_level;   /* of those, what is there; below 0 where others than the bucket decide */
+    int32_t batch_cap;     /* answers that may run together now */
+    double target_part;    /* of the latency target that predictions may use, as corrected by what was measured */
+    double latency_p99_ms; /* of the recent requests that the target binds; 0: none */
+    int64_t n_refused;     /* BUSY and FULL */
 };
 void mr_engine_get_stats(const struct mr_engine *engine, struct mr_engine_stats *out);
 

@@ -23,7 +23,9 @@ static void count_rows(struct mr_engine *e, const struct sequence *s, int n)
     e->shape.n_prompt += decoding ? 0 : n;
     e->shape.n_draft += s->n_draft;
     e->shape.attended += step_attended(s->n_cached, s->n_row);
-    fair_share_charge(&e->shares, s->request->share, s->n_draft + n * (decoding ? step_cost_decode_weight(&e->cost) : 1));
+    const double cost = n * (decoding ? step_cost_decode_weight(&e->cost) : 1);
+    fair_share_charge(&e->shares, s->request->share, s->n_draft + cost);
+    admission_spend(e, s->request, cost);
 }
 
 /* The next n tokens of the sequence into the batch, then its drafts. */

@@ -61,9 +61,10 @@ static enum mr_status create_parts(struct mr_engine *e, struct mr_error *err)
     e->row_wants_logits = mem_array((size_t)e->max_row, sizeof *e->row_wants_logits);
     e->row_adapters = mem_array((size_t)e->max_row, sizeof(struct adapter_set *));
     e->order = mem_array((size_t)n_slot, sizeof *e->order);
-    if (!fair_share_init(&e->shares, e->options.max_queue + n_slot) || e->slot == NULL || e->waiting == NULL ||
-        e->row_token == NULL || e->row_seq == NULL || e->row_wants_logits == NULL || e->row_adapters == NULL ||
-        e->order == NULL)
+    const int n_share = e->options.max_queue + n_slot;
+    if (!fair_share_init(&e->shares, n_share) || !admission_init(&e->admission, n_share, n_slot) || e->slot == NULL ||
+        e->waiting == NULL || e->row_token == NULL || e->row_seq == NULL || e->row_wants_logits == NULL ||
+        e->row_adapters == NULL || e->order == NULL)
         return mr_fail(err, MR_NO_MEMORY, "no memory for the engine");
     return MR_OK;
 }
@@ -118,6 +119,7 @@ void mr_engine_free(struct mr_engine *e)
     free(e->row_adapters);
     free(e->order);
     fair_share_release(&e->shares);
+    admission_release(&e->admission);
     free(e);
 }
 
@@ -152,37 +154,52 @@ static bool reserve_ends(struct mr_engine *e, int n)
     return true;
 }
 
+/* Takes the record, or frees it. */
+static enum mr_status let_in(struct mr_engine *e, struct request_record *r, int32_t deadline_ms, uint64_t *id,
+                             struct mr_error *err)
+{
+    const int64_t now = engine_now_us(e);
+    if (r->arrival_us == 0 || r->arrival_us > now)
+        r->arrival_us = now;
+    r->deadline_us = deadline_ms > 0 ? r->arrival_us + (int64_t)deadline_ms * 1000 : INT64_MAX;
+    r->id = e->next_id++;
+    r->share = fair_share_enter(&e->shares, r->key);
+    enum mr_status status = adapters_check(e->model, r, err);
+    if (status == MR_OK)
+        status = admission_decide(e, r, now, err);
+    if (status == MR_OK)
+        status = take_constraint(e, r, err);
+    if (status == MR_OK && !reserve_ends(e, r->n))
+        status = mr_fail(err, MR_NO_MEMORY, "no memory for the events of a request");
+    if (status != MR_OK) {
+        admission_settle(e, r);
+        fair_share_leave(&e->shares, r->share);
+        constraint_store_leave(&e->constraints, r->stored);
+        free(r);
+        return status;
+    }
+    adapters_hold(e->model, r);
+    *id = r->id;
+    e->waiting[e->n_waiting++] = r;
+    return MR_OK;
+}
+
 enum mr_status mr_engine_submit(struct mr_engine *e, const struct mr_request *request, uint64_t *id, struct mr_error *err)
 {
     *id = 0;
     if (e->n_waiting == e->options.max_queue)
-        return mr_fail(err, MR_FULL, "%d requests are waiting already", e->n_waiting);
+        return admission_refuse_full(e, err);
     const struct request_limits limits = {.n_vocab = model_info(e->model->model)->n_vocab, .n_ctx = e->n_ctx};
     struct request_record *record;
     MR_TRY(request_record_create(&record, request, &limits, err));
-    enum mr_status status = adapters_check(e->model, record, err);
-    if (status == MR_OK)
-        status = take_constraint(e, record, err);
-    if (status == MR_OK && !reserve_ends(e, record->n))
-        status = mr_fail(err, MR_NO_MEMORY, "no memory for the events of a request");
-    if (status != MR_OK) {
-        constraint_store_leave(&e->constraints, record->stored);
-        free(record);
-        return status;
-    }
-    adapters_hold(e->model, record);
-    record->id = *id = e->next_id++;
-    record->arrival_us = engine_now_us(e);
-    record->deadline_us = request->deadline_ms > 0 ? record->arrival_us + (int64_t)request->deadline_ms * 1000 : INT64_MAX;
-    record->share = fair_share_enter(&e->shares, record->key);
-    e->waiting[e->n_waiting++] = record;
-    return MR_OK;
+    return let_in(e, record, request->deadline_ms, id, err);
 }
 
 void engine_answer_ended(struct mr_engine *e, struct request_record *r)
 {
     if (--r->n_open > 0)
         return;
+    admission_settle(e, r);
     fair_share_leave(&e->shares, r->share);
     free_request(e, r);
 }
@@ -265,4 +282,5 @@ void mr_engine_get_stats(const struct mr_engine *e, struct mr_engine_stats *out)
     for (int i = 0; e->prefixes != NULL && i < kv_n_groups(kv); i++)
         out->kv_bytes_cached += kv_block_bytes(kv, i) * (size_t)prefix_index_n_idle(e->prefixes, i);
     out->kv_bytes_in_use = kv_bytes_in_use(kv) - out->kv_bytes_cached;
+    admission_get_stats(e, out);
 }

@@ -8,6 +8,7 @@
 
 #include "cache/prefix_index.h"
 #include "engine/adapters.h"
+#include "engine/admission.h"
 #include "engine/answer.h"
 #include "engine/constraint_store.h"
 #include "engine/drafter.h"
@@ -85,6 +86,7 @@ struct mr_engine {
     struct drafter drafter[N_DRAFT_SOURCES]; /* asked in this order; propose NULL: none */
     struct fair_share shares;
     struct step_cost cost;
+    struct admission admission;
     int64_t now_us; /* read before and behind the forward pass of a step */
     /* the batch, prompt_chunk rows or at least max_running */
     int max_row;
@@ -127,6 +129,8 @@ void sequence_fail(struct mr_engine *e, struct sequence *s, enum mr_status statu
 
 /* Open a sequence in the cache with what the prefix cache has of the tokens; there is one for each slot. */
 void sequence_enter_cache(struct mr_engine *e, struct sequence *s);
+/* Tokens of the request's prompt that the prefix cache has now. */
+int sequence_count_cached(const struct mr_engine *e, const struct request_record *r);
 /* Look again, for one that has no row of its own yet. */
 void sequence_match_prefix(struct mr_engine *e, struct sequence *s);
 /* Rows have been computed up to n_cached: blocks that became full since n_before are for others to share. */

@@ -45,6 +45,14 @@ int fair_share_enter(struct fair_share *f, uint64_t key)
 
 void fair_share_leave(struct fair_share *f, int place) { f->share[place].n_request--; }
 
+int fair_share_n_active(const struct fair_share *f)
+{
+    int n = 0;
+    for (int i = 0; i < f->n; i++)
+        n += f->share[i].n_request > 0;
+    return n;
+}
+
 double fair_share_served(const struct fair_share *f, int place) { return f->share[place].served; }
 
 void fair_share_charge(struct fair_share *f, int place, double cost) { f->share[place].served += cost; }

@@ -28,6 +28,7 @@ void fair_share_release(struct fair_share *f);
 int fair_share_enter(struct fair_share *f, uint64_t key);
 void fair_share_leave(struct fair_share *f, int place);
 
+int fair_share_n_active(const struct fair_share *f); /* keys with requests */
 double fair_share_served(const struct fair_share *f, int place);
 void fair_share_charge(struct fair_share *f, int place, double cost);
 /* The key has been chosen to start a request. */

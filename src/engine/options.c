@@ -10,7 +10,8 @@ enum {
     ITL_TARGET_DEFAULT_MS = 50,
     PRIORITY_AGE_DEFAULT_MS = 2000,
     BATCH_WINDOW_DEFAULT_MS = 20,
-    HOUR_MS = 3600 * 1000
+    HOUR_MS = 3600 * 1000,
+    LOAD_MAX = 1000
 };
 
 void mr_options_defaults(struct mr_options *options)
@@ -21,6 +22,9 @@ void mr_options_defaults(struct mr_options *options)
                                    .itl_target_ms = ITL_TARGET_DEFAULT_MS,
                                    .priority_age_ms = PRIORITY_AGE_DEFAULT_MS,
                                    .batch_window_ms = BATCH_WINDOW_DEFAULT_MS,
+                                   .admission = true,
+                                   .low_load = 0.6F,
+                                   .high_load = 0.8F,
                                    .prefix_cache = true,
                                    .forced_drafts = true};
 }
@@ -43,6 +47,9 @@ enum mr_status options_check(const struct mr_options *o, struct mr_error *err)
         {"priority_age_ms", o->priority_age_ms, 0, HOUR_MS},
         {"batching", o->batching, 0, MR_N_BATCHINGS - 1},
         {"batch_window_ms", o->batch_window_ms, 0, 60000},
+        {"latency_target_ms", o->latency_target_ms, 0, HOUR_MS},
+        {"latency_metric", o->latency_metric, 0, MR_N_LATENCIES - 1},
+        {"bucket_capacity", o->bucket_capacity, 0, 1 << 30},
         {"kv_policy", o->kv_policy, 0, MR_N_KV_POLICIES - 1},
         {"fusion_off", o->fusion_off, 0, 1},
     };
@@ -50,5 +57,9 @@ enum mr_status options_check(const struct mr_options *o, struct mr_error *err)
         if (field[i].value < field[i].low || field[i].value > field[i].high)
             return mr_fail(err, MR_BAD_INPUT, "%s is %d, must be from %d to %d", field[i].name, field[i].value, field[i].low,
                            field[i].high);
+    if (!(o->low_load >= 0 && o->low_load <= o->high_load && o->high_load <= LOAD_MAX))
+        return mr_fail(err, MR_BAD_INPUT,
+                       "low_load is %g and high_load %g, must be from 0 to %d, the low one not above the other",
+                       (double)o->low_load, (double)o->high_load, LOAD_MAX);
     return MR_OK;
 }

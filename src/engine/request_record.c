@@ -23,6 +23,7 @@ static enum mr_status check_numbers(const struct mr_request *r, struct mr_error 
         {"n", r->n, 1, MR_N_MAX},
         {"priority", r->priority, -MR_PRIORITY_MAX, MR_PRIORITY_MAX},
         {"deadline_ms", r->deadline_ms, 0, INT32_MAX},
+        {"n_retry", r->n_retry, 0, INT32_MAX},
     };
     for (size_t i = 0; i < sizeof field / sizeof *field; i++)
         if (field[i].value < field[i].low || field[i].value > field[i].high)
@@ -30,6 +31,8 @@ static enum mr_status check_numbers(const struct mr_request *r, struct mr_error 
                            field[i].high);
     if (r->max_tokens < -1)
         return mr_fail(err, MR_BAD_INPUT, "max_tokens is %d, must be -1 (until the context is full) or more", r->max_tokens);
+    if (r->arrival_us < 0)
+        return mr_fail(err, MR_BAD_INPUT, "arrival_us is %lld, must be 0 (now) or more", (long long)r->arrival_us);
     return MR_OK;
 }
 
@@ -183,6 +186,8 @@ enum mr_status request_record_create(struct request_record **out, const struct m
                                       .n_open = r->n,
                                       .priority = r->priority,
                                       .key = r->key,
+                                      .arrival_us = r->arrival_us,
+                                      .n_retry = r->n_retry,
                                       .ignore_eos = r->ignore_eos,
                                       .show_special = r->show_special};
     copy_tail(record, r, &tail);

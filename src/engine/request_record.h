@@ -32,6 +32,12 @@ struct request_record {
     int32_t n_open;                   /* answers that have not ended */
     int32_t share;                    /* the key's place among the shares */
     struct stored_constraint *stored; /* NULL: the answer is free */
+    int32_t n_retry;
+    int32_t n_uncached;      /* rows of the prompt that the cache did not have when it was let in */
+    int32_t expected_answer; /* tokens; of what it costs */
+    int32_t longest_answer;  /* of recent ones, at most max_tokens; of what it must have time for */
+    double cost_left;        /* model tokens that it took and has not used */
+    bool is_bound;           /* the latency target is meant for it */
     /* behind it: n_prompt token ids, n_bias entries, n_stop_token ids, n_adapter entries, n_stop strings with their NUL,
      * n_constraint bytes, n_salt bytes */
 };

@@ -93,7 +93,7 @@ static struct candidate best_candidate(const struct mr_engine *e, bool began)
         c.aside = s;
         consider(&best, c);
     }
-    if (free_slot(e) == NULL || e->n_waiting == 0 || !may_join(e, began))
+    if (free_slot(e) == NULL || e->n_waiting == 0 || !may_join(e, began) || !admission_may_start(e))
         return best;
     for (int i = 0; i < e->n_waiting; i++) {
         if (!engine_is_ready(e->waiting[i]))
@@ -186,6 +186,7 @@ void schedule_admit(struct mr_engine *e)
 {
     end_overdue(e);
     engine_end_refused(e);
+    admission_plan(e);
     for (bool began = false;;) {
         const struct candidate c = best_candidate(e, began);
         if (c.request == NULL)

@@ -63,7 +63,7 @@ enum mr_status sequence_start(struct mr_engine *e, struct sequence *s, struct re
     }
     for (int i = 0; i < N_DRAFT_SOURCES; i++)
         draft_record_init(&s->drafts[i]);
-    s->usage = (struct mr_usage){.n_prompt = request->n_prompt, .cache_miss = MR_CACHE_OFF};
+    s->usage = (struct mr_usage){.n_prompt = request->n_prompt, .cache_miss = MR_CACHE_OFF, .is_bound = request->is_bound};
     return MR_OK;
 }
 

@@ -1,7 +1,9 @@
 /* sequence_cache.c: a sequence in the cache, and what it shares with others there. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "engine/engine_state.h"
 
 enum {
@@ -10,15 +12,15 @@ enum {
 };
 
 /* The key in front of the first block names all that decides the bits besides the tokens, and the tenant. */
-static void seed(const struct mr_engine *e, const struct sequence *s, struct prefix_key *out)
+static void seed(const struct mr_engine *e, const struct request_record *r, const struct adapter_set *adapters,
+                 struct prefix_key *out)
 {
     const struct model_info *info = model_info(e->model->model);
-    const struct request_record *r = s->request;
     char text[SEED_MAX + ADAPTERS_MAX * ADAPTER_KEY_BYTES + MR_SALT_BYTES_MAX];
     int n = snprintf(text, SEED_MAX, "%d/%s/%lld/%s/%s/%d/", NUMERIC_VERSION, info->family, (long long)info->n_parameter,
-                     info->precision, info->kv_type, s->adapters.n);
-    for (int i = 0; i < s->adapters.n; i++, n += ADAPTER_KEY_BYTES)
-        adapter_key(text + n, s->adapters.adapter[i], s->adapters.scale[i]);
+                     info->precision, info->kv_type, adapters->n);
+    for (int i = 0; i < adapters->n; i++, n += ADAPTER_KEY_BYTES)
+        adapter_key(text + n, adapters->adapter[i], adapters->scale[i]);
     memcpy(text + n, request_record_salt(r), (size_t)r->n_salt);
     prefix_key_seed(out, text, (size_t)(n + r->n_salt));
 }
@@ -28,10 +30,28 @@ static void make_keys(const struct mr_engine *e, struct sequence *s, int n)
 {
     struct prefix_key first;
     if (s->n_key == 0 && n > 0)
-        seed(e, s, &first);
+        seed(e, s->request, &s->adapters, &first);
     for (; s->n_key < n; s->n_key++)
         prefix_key_next(&s->key[s->n_key], s->n_key == 0 ? &first : &s->key[s->n_key - 1],
                         s->token + (ptrdiff_t)s->n_key * KV_BLOCK);
+}
+
+int sequence_count_cached(const struct mr_engine *e, const struct request_record *r)
+{
+    const int n_block = (r->n_prompt - 1) / KV_BLOCK;
+    struct prefix_key *key = e->prefixes != NULL && n_block > 0 ? mem_array((size_t)n_block, sizeof *key) : NULL;
+    if (key == NULL)
+        return 0; /* without memory the request counts as not cached */
+    struct prefix_key first;
+    struct adapter_set adapters;
+    adapters_find(e->model, request_record_adapter(r), r->n_adapter, &adapters);
+    seed(e, r, &adapters, &first);
+    for (int i = 0; i < n_block; i++)
+        prefix_key_next(&key[i], i == 0 ? &first : &key[i - 1], request_record_prompt(r) + (ptrdiff_t)i * KV_BLOCK);
+    enum prefix_miss why;
+    const int n = prefix_index_match(e->prefixes, key, n_block, &why);
+    free(key);
+    return n * KV_BLOCK;
 }
 
 void sequence_match_prefix(struct mr_engine *e, struct sequence *s)

@@ -12,6 +12,7 @@ static void count_token(struct mr_engine *e, struct sequence *s)
         s->first_us = now;
         s->usage.prompt_us = now - s->start_us;
         s->usage.first_token_us = now - s->request->arrival_us;
+        admission_first_token(e, s);
     }
     s->usage.n_generated++;
     s->usage.generate_us = now - s->first_us;
@@ -117,6 +118,7 @@ static void take_rows(struct mr_engine *e, struct sequence *s)
         s->usage.prompt_us = e->now_us - s->start_us;
         sequence_end(e, s, MR_FINISH_LENGTH);
     } else if (finish != MR_FINISH_NONE) {
+        admission_answer_done(e, s);
         sequence_release(e, s);
     }
 }
@@ -154,6 +156,7 @@ void mr_engine_step(struct mr_engine *e)
         count_step(e, e->now_us - begin_us);
         collect(e);
         step_cost_observe(&e->cost, &e->shape, engine_now_us(e) - begin_us); /* choosing tokens takes its time, too */
+        admission_observe(e);
         return;
     }
     for (int i = 0; i < e->options.max_running; i++)

@@ -1,0 +1,161 @@
+/* forecast.c: what a request would meet: the answers that run, those that go before it, and its own rows, in time. */
+#include "engine/engine_state.h"
+
+enum {
+    SLOTS_MAX = 64,
+    AHEAD_EXACT = 1024, /* answers ahead that are placed one by one */
+    PROMPT_ROWS_BESIDE = KV_BLOCK
+};
+
+double pace_step_us(const struct pace *p, double b) { return p->step + b * (p->decode + p->prompts * p->prompt); }
+
+static void add(struct work *a, const struct work *b, double share)
+{
+    a->n += share * b->n;
+    a->prompt += share * b->prompt;
+    a->answer += share * b->answer;
+}
+
+static struct work work_of(const struct request_record *r)
+{
+    const double n = r->n - r->n_started;
+    return (struct work){n, r->n_started == 0 ? r->n_uncached : 0, n * r->expected_answer};
+}
+
+static double cost_of(const struct mr_engine *e, const struct work *a)
+{
+    return a->prompt + a->answer * step_cost_decode_weight(&e->cost);
+}
+
+/* Of the same priority and other keys: what of their work is served in turn with that of the request's own key. */
+static void add_others(struct mr_engine *e, const struct request_record *r, const struct work *own, struct work *out)
+{
+    const struct work self = work_of(r);
+    const double served = fair_share_served(&e->shares, r->share), turn = cost_of(e, own) + cost_of(e, &self);
+    for (int share = 0; share < e->shares.n; share++)
+        e->admission.account[share].waiting = (struct work){0};
+    for (int i = 0; i < e->n_waiting; i++) {
+        const struct work w = work_of(e->waiting[i]);
+        if (e->waiting[i]->share != r->share && e->waiting[i]->priority == r->priority)
+            add(&e->admission.account[e->waiting[i]->share].waiting, &w, 1);
+    }
+    for (int share = 0; share < e->shares.n; share++) {
+        const struct work *other = &e->admission.account[share].waiting;
+        const double lead = served - fair_share_served(&e->shares, share), limit = turn + (lead > 0 ? lead : 0);
+        const double cost = cost_of(e, other);
+        add(out, other, cost > limit ? limit / cost : 1);
+    }
+}
+
+static struct work work_ahead(struct mr_engine *e, const struct request_record *r)
+{
+    struct work own = {0}, all = {0};
+    const double due = schedule_due_us(e, r, r->n_prompt);
+    for (int i = 0; i < e->n_waiting; i++) {
+        const struct request_record *w = e->waiting[i];
+        const struct work work = work_of(w);
+        const bool earlier = w->share == r->share && schedule_due_us(e, w, w->n_prompt) <= due;
+        if (w->priority > r->priority)
+            add(&all, &work, 1);
+        else if (w->priority == r->priority && earlier)
+            add(&own, &work, 1);
+    }
+    add_others(e, r, &own, &all);
+    add(&all, &own, 1);
+    return all;
+}
+
+/* Microseconds of a prompt's row beside n answers: steps have only so much time for them. */
+static double prompt_row_us(const struct mr_engine *e, double n)
+{
+    const struct pace *p = &e->admission.pace;
+    const double target = e->options.itl_target_ms * 1e3, streams = p->step + n * p->decode, room = target - streams;
+    if (n < 1 || target == 0)
+        return p->prompt;
+    const double rows = p->prompt > 0 && room > PROMPT_ROWS_BESIDE * p->prompt ? room / p->prompt : PROMPT_ROWS_BESIDE;
+    return p->prompt + streams / rows;
+}
+
+/* Answers that are being generated. */
+static int n_streams(const struct mr_engine *e)
+{
+    int n = 0;
+    for (int i = 0; i < e->options.max_running; i++)
+        n += e->slot[i].request != NULL && e->slot[i].usage.n_generated > 0;
+    return n;
+}
+
+/* When each of the slots that may be used is free; returns their number. *prompt: rows that are still to come. */
+static int free_times(const struct mr_engine *e, double free_us[SLOTS_MAX], double *prompt)
+{
+    const struct admission *a = &e->admission;
+    int n = 0;
+    *prompt = 0;
+    for (int i = 0; i < e->options.max_running; i++) {
+        const struct sequence *s = &e->slot[i];
+        if (s->request == NULL)
+            continue;
+        const int done = s->usage.n_generated, left = s->request->expected_answer - done, more = 1 + done / 8;
+        const int rows = done == 0 ? s->n_token - s->n_cached : 0;
+        const double us = (left > more ? left : more) * pace_step_us(&a->pace, a->cap) + rows * a->pace.prompt;
+        *prompt += rows;
+        int at = n++;
+        for (; at > 0 && free_us[at - 1] > us; at--)
+            free_us[at] = free_us[at - 1];
+        free_us[at] = us;
+    }
+    if (n > a->cap) { /* the first to end make no room */
+        for (int i = 0; i < a->cap; i++)
+            free_us[i] = free_us[i + n - a->cap];
+        return a->cap;
+    }
+    for (; n < a->cap; n++)
+        free_us[n] = 0;
+    return n;
+}
+
+/* The next answer takes the slot that is free first, for us; returns when. */
+static double take_slot(double *free_us, int n, double us)
+{
+    int first = 0;
+    for (int i = 1; i < n; i++)
+        first = free_us[i] < free_us[first] ? i : first;
+    const double at = free_us[first];
+    free_us[first] += us;
+    return at;
+}
+
+static double take_slots(double *free_us, int n_slot, double n, double us)
+{
+    double at = 0;
+    if (n > AHEAD_EXACT) { /* the others in rounds */
+        const double rounds = (double)(int)((n - AHEAD_EXACT) / n_slot);
+        for (int i = 0; i < n_slot; i++)
+            free_us[i] += rounds * us;
+        n -= rounds * n_slot;
+    }
+    for (int i = 0; i < (int)(n + 0.5); i++)
+        at = take_slot(free_us, n_slot, us);
+    return at;
+}
+
+struct forecast admission_forecast(struct mr_engine *e, const struct request_record *r)
+{
+    struct admission *a = &e->admission;
+    double free_us[SLOTS_MAX], prompt, promised_cost;
+    const int n_slot = free_times(e, free_us, &prompt);
+    struct work ahead = work_ahead(e, r);
+    const double step = pace_step_us(&a->pace, a->cap), answer_us = r->expected_answer * step;
+    if (r->n_retry == 0)
+        ahead.n += promises_due(&a->promises, e->now_us + (int64_t)answer_us, &promised_cost);
+    const double mean_us = ahead.n > 0 ? (ahead.prompt * a->pace.prompt + ahead.answer * step) / ahead.n : 0;
+    take_slots(free_us, n_slot, ahead.n, mean_us > 0 ? mean_us : answer_us);
+    const double streams = n_streams(e) + ahead.n / 2; /* half of those ahead, while the prompts are computed */
+    const double row_us = prompt_row_us(e, streams < n_slot ? streams : n_slot);
+    const double own_us = r->n_uncached * row_us, start = take_slots(free_us, n_slot, 1, own_us + answer_us);
+    const double last = r->n > 1 ? take_slots(free_us, n_slot, r->n - 1, answer_us) : start;
+    const double prompts_us = (prompt + ahead.prompt) * row_us, begin = start > prompts_us ? start : prompts_us;
+    const double first = begin + own_us + a->pace.step + n_slot * a->pace.decode;
+    const double end = (last > begin ? last : begin) + own_us + r->longest_answer * step;
+    return (struct forecast){start, first, end};
+}

@@ -1,0 +1,55 @@
+/* load_control.h: how loaded the engine is, where between full batches and one at a time that puts it, and how far its
+ * predictions are to be trusted, by what was measured. All time comes from the caller.
+ * Threads: owned by one. */
+#ifndef ENGINE_LOAD_CONTROL_H
+#define ENGINE_LOAD_CONTROL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum {
+    LOAD_SLOTS = 20,        /* of half a second: the ten seconds over which load is averaged */
+    LATENCIES_RECENT = 128, /* of which the 99th percentile is taken */
+    LENGTHS_RECENT = 32
+};
+
+/* What was offered lately. */
+struct load_window {
+    double slot[LOAD_SLOTS];
+    int64_t at; /* number of the present slot */
+    int64_t begin_us;
+    bool is_open;
+};
+void load_window_add(struct load_window *w, int64_t now_us, double cost);
+/* Cost a second over the last ten seconds, or since the first one came. */
+double load_window_rate(struct load_window *w, int64_t now_us);
+
+/* 0 below `low`: batches are filled; 1 above `high`: one at a time; between them linear. It goes back only once the load has
+ * fallen by a further 5 %, so that it does not flutter. Returns the new position; x: the present one. */
+double load_position(double x, double load, double low, double high);
+
+/* Part of the target that predictions may use up: more, step by step, while the measured 99th percentile is below the target;
+ * less by a factor when it is above. */
+struct target_control {
+    double part;
+    float latency[LATENCIES_RECENT]; /* as shares of the target, since the part changed downwards */
+    int n, at;
+    int n_new;                    /* since the last look */
+    int64_t looked_us, n_refused; /* at the last look */
+};
+void target_control_init(struct target_control *t);
+void target_control_note(struct target_control *t, double share_of_target);
+/* Look at what was measured, twice a second. n_refused: so far; without refusals there is no need for more. */
+void target_control_update(struct target_control *t, int64_t now_us, int64_t n_refused);
+double target_control_p99(const struct target_control *t); /* 0: nothing was measured */
+
+/* The lengths of the last answers. */
+struct recent_lengths {
+    int32_t length[LENGTHS_RECENT];
+    int n, at;
+};
+void recent_lengths_note(struct recent_lengths *r, int32_t length);
+/* The smallest one that `percent` of a hundred do not exceed; -1: none is known. */
+int32_t recent_lengths_percentile(const struct recent_lengths *r, int percent);
+
+#endif
