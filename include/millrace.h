@@ -133,6 +133,10 @@ struct mr_options {
     bool forced_drafts; /* text that a constraint leaves no choice about is scored several tokens a step; results do not depend
                            on it */
 
+    size_t cache_host_bytes; /* host memory for blocks that leave the cache; 0: none, or 256 MiB where there is cache_dir */
+    size_t cache_bytes;      /* of files in cache_dir, the least recently used of which are removed */
+    const char *cache_dir;   /* folder for them, which outlives the engine; made where it is missing; NULL: none */
+
     /* Admission (docs/admission.md). What is refused does not depend on results, nor results on it. */
     bool admission;            /* refuse what would wait too long; false: let in all that max_queue has room for */
     int32_t latency_target_ms; /* 0: none; up to an hour */
@@ -153,7 +157,8 @@ struct mr_options {
 
 /* threads 0, precision auto, kv_int8 0, n_ctx 0, prompt_chunk 512, max_running 1, max_queue 512, kv_tokens 0, itl_target_ms 50,
  * priority_age_ms 2000, batching continuous, batch_window_ms 20, kv_policy paged, prefix_cache true, forced_drafts true,
- * admission true, latency_target_ms 0, latency_metric ttft, low_load 0.6, high_load 0.8, bucket_capacity 0, the rest NULL. */
+ * cache_host_bytes 0, cache_bytes 4 GiB, admission true, latency_target_ms 0, latency_metric ttft, low_load 0.6, high_load 0.8,
+ * bucket_capacity 0, the rest NULL. */
 void mr_options_defaults(struct mr_options *options);
 
 /* A model file with its tokenizer. Threads: one thread at a time, of those that use it or an engine over it; tokenising
@@ -291,6 +296,7 @@ struct mr_usage {
     int64_t generate_us;    /* from the first token to the last */
     int64_t first_token_us; /* from submit to the first token */
     int32_t n_cached;       /* tokens of the prompt that were in the cache */
+    int32_t n_restored;     /* of those, from the second tier: host memory or a file */
     enum mr_cache_miss cache_miss;
     int32_t n_preempted; /* how often it was put aside to make room for others */
     int32_t n_drafted;   /* tokens that were guessed and scored ahead */
@@ -343,6 +349,18 @@ enum mr_status mr_engine_cancel(struct mr_engine *engine, uint64_t id);
 void mr_engine_step(struct mr_engine *engine);
 bool mr_engine_is_idle(const struct mr_engine *engine); /* nothing runs or waits */
 
+/* The second tier of the prefix cache: host memory and files. */
+enum mr_cache_tier {
+    MR_TIER_OFF,
+    MR_TIER_STARTING, /* the model file is being hashed; nothing is kept or found yet */
+    MR_TIER_READY,
+    MR_TIER_LOCKED,  /* another process uses cache_dir: without files */
+    MR_TIER_FULL,    /* cache_dir cannot be written to any more: files are only read */
+    MR_TIER_UNNAMED, /* the model file could not be read, or changed: nothing is kept or found */
+    MR_N_TIERS
+};
+const char *mr_cache_tier_text(enum mr_cache_tier tier); /* "off", "starting", ... */
+
 /* What the engine does and has done. Counts since it was created. */
 struct mr_engine_stats {
     int32_t n_waiting, n_running; /* requests that wait; answers that run, those put aside included */
@@ -363,14 +381,22 @@ struct mr_engine_stats {
     int64_t n_looked_up;       /* tokens of the prompts of answers that began */
     int64_t n_found;           /* of those, in the prefix cache or the prompt of another answer */
     /* Admission: */
-    double load;           /* work offered over the capacity, in the last ten seconds */
-    double capacity;       /* model tokens a second, in batches of batch_cap; 0: not known yet */
-    double bucket_size;    /* model tokens */
-    double bucket_level;   /* of those, what is there; below 0 where others than the bucket decide */
-    int32_t batch_cap;     /* answers that may run together now */
-    double target_part;    /* of the latency target that predictions may use, as corrected by what was measured */
-    double latency_p99_ms; /* of the recent requests that the target binds; 0: none */
-    int64_t n_refused;     /* BUSY and FULL */
+    double load;             /* work offered over the capacity, in the last ten seconds */
+    double capacity;         /* model tokens a second, in batches of batch_cap; 0: not known yet */
+    double bucket_size;      /* model tokens */
+    double bucket_level;     /* of those, what is there; below 0 where others than the bucket decide */
+    int32_t batch_cap;       /* answers that may run together now */
+    double target_part;      /* of the latency target that predictions may use, as corrected by what was measured */
+    double latency_p99_ms;   /* of the recent requests that the target binds; 0: none */
+    int64_t n_refused;       /* BUSY and FULL */
+    enum mr_cache_tier tier; /* the second tier: blocks that left the cache and may come back */
+    size_t tier_host_bytes;  /* in host memory */
+    size_t tier_file_bytes;  /* in files */
+    int64_t n_exported;      /* blocks that went there */
+    int64_t n_restored;      /* tokens that came from there instead of being computed */
+    int64_t n_resumed;       /* of those, of answers that had been put aside */
+    int64_t n_tier_damaged;  /* files that a check refused, which were removed */
+    int64_t n_tier_dropped;  /* blocks for which there was no room */
 };
 void mr_engine_get_stats(const struct mr_engine *engine, struct mr_engine_stats *out);
 

@@ -28,6 +28,8 @@ struct prefix_index {
     uint32_t *bucket;
     uint32_t mask;
     uint32_t newest, oldest;
+    prefix_block_fn *evicted; /* NULL: nobody asks */
+    void *context;
 };
 
 void prefix_key_seed(struct prefix_key *out, const void *bytes, size_t n)
@@ -172,11 +174,28 @@ void prefix_index_touch(struct prefix_index *p, const struct prefix_key *key, in
     }
 }
 
+void prefix_index_on_evict(struct prefix_index *p, prefix_block_fn *evicted, void *context)
+{
+    p->evicted = evicted;
+    p->context = context;
+}
+
+void prefix_index_each(const struct prefix_index *p, prefix_block_fn *visit, void *context)
+{
+    for (uint32_t i = p->oldest; i != NONE; i = p->entry[i].newer)
+        for (int group = 0; group < kv_n_groups(p->kv); group++)
+            if (p->entry[i].block[group] != KV_NO_BLOCK)
+                visit(context, &p->entry[i].key, group, p->entry[i].block[group]);
+}
+
 static void drop(struct prefix_index *p, uint32_t i, int group)
 {
     uint32_t *block = &p->entry[i].block[group];
-    if (*block != KV_NO_BLOCK)
-        kv_block_drop(p->kv, group, *block);
+    if (*block == KV_NO_BLOCK)
+        return;
+    if (p->evicted != NULL)
+        p->evicted(p->context, &p->entry[i].key, group, *block);
+    kv_block_drop(p->kv, group, *block);
     *block = KV_NO_BLOCK;
 }
 

@@ -43,6 +43,12 @@ void prefix_index_add(struct prefix_index *p, kv_seq seq, const struct prefix_ke
 /* These n blocks have just been used. */
 void prefix_index_touch(struct prefix_index *p, const struct prefix_key *key, int n);
 
+/* Called with each block that is about to be given back, while its contents stand. */
+typedef void prefix_block_fn(void *context, const struct prefix_key *key, int group, uint32_t block);
+void prefix_index_on_evict(struct prefix_index *p, prefix_block_fn *evicted, void *context);
+/* Call visit for each block that the index has, the least recently used first. */
+void prefix_index_each(const struct prefix_index *p, prefix_block_fn *visit, void *context);
+
 /* Give back a block of the group that nobody else holds, the least recently used one. false: there is none. */
 bool prefix_index_evict(struct prefix_index *p, int group);
 /* Blocks of the group that evict could give back. */

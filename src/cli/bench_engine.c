@@ -140,6 +140,7 @@ static enum mr_status run(struct load_arguments *a, const struct model_arguments
         mr_model_info(model, &info);
         status = engine_load_run(result, engine, &info, &a->load, err);
     }
+    load_warn_of_cache(engine, m);
     mr_engine_free(engine);
     mr_model_close(model);
     return status;
@@ -160,13 +161,16 @@ int bench_engine(int argc, char **argv)
                                .itl_target_ms = 50,
                                .prefix_cache = true};
     struct model_arguments m = {0};
-    const struct argument_group groups[] = {
-        {"Model:", model_argument, &m}, {NULL, compute_argument, &m}, {NULL, adapter_argument, &m}, {"Load:", rows, &a}};
+    const struct argument_group groups[] = {{"Model:", model_argument, &m},
+                                            {NULL, compute_argument, &m},
+                                            {NULL, adapter_argument, &m},
+                                            {NULL, cache_argument, &m},
+                                            {"Load:", rows, &a}};
     const struct command_line line = {
         .summary = "Measure the engine under a load of many requests that arrive at random; prints JSON.",
         .example = "  millrace bench --engine -m models/SmolLM2-135M-Instruct.Q4_1.gguf -c 2048 --rate 2 --requests 64",
         .group = groups,
-        .n_groups = 4};
+        .n_groups = sizeof groups / sizeof *groups};
     int status = arguments_parse(argc, argv, &line);
     if (status == ARGUMENTS_GO_ON)
         status = model_arguments_check(&m, argv[0]);

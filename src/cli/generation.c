@@ -81,11 +81,11 @@ json_t *generation_json(const struct generation *g)
     json_t *tokens = json_array();
     for (size_t i = 0; i < g->tokens.n; i++)
         json_array_append_new(tokens, json_integer(g->tokens.id[i]));
-    json_t *timings = json_pack("{s:i, s:f, s:f, s:i, s:f, s:f, s:f, s:i, s:i}", "prompt_n", u->n_prompt, "prompt_ms",
-                                (double)u->prompt_us / 1e3, "prompt_per_second", per_second(u->n_prompt, u->prompt_us),
-                                "predicted_n", u->n_generated, "predicted_ms", (double)u->generate_us / 1e3,
-                                "predicted_per_second", per_second(u->n_generated - 1, u->generate_us), "ttft_ms",
-                                (double)u->first_token_us / 1e3, "draft_n", u->n_drafted, "draft_n_accepted", u->n_accepted);
+    json_t *timings = json_pack(
+        "{s:i, s:i, s:f, s:f, s:i, s:f, s:f, s:f, s:i, s:i}", "prompt_n", u->n_prompt, "cached_n", u->n_cached, "prompt_ms",
+        (double)u->prompt_us / 1e3, "prompt_per_second", per_second(u->n_prompt, u->prompt_us), "predicted_n", u->n_generated,
+        "predicted_ms", (double)u->generate_us / 1e3, "predicted_per_second", per_second(u->n_generated - 1, u->generate_us),
+        "ttft_ms", (double)u->first_token_us / 1e3, "draft_n", u->n_drafted, "draft_n_accepted", u->n_accepted);
     return json_pack("{s:s%, s:o, s:s, s:o}", "text", g->text.s != NULL ? g->text.s : "", g->text.n, "tokens", tokens,
                      "finish_reason", mr_finish_text(g->finish), "timings", timings);
 }

@@ -64,6 +64,10 @@ void load_options(struct mr_options *out, const struct model_arguments *a)
     if (a->prompt_chunk > 0)
         out->prompt_chunk = a->prompt_chunk;
     out->cpu = getenv("MILLRACE_CPU");
+    out->cache_dir = a->cache_dir;
+    out->cache_host_bytes = a->cache_host_bytes;
+    if (a->cache_bytes > 0)
+        out->cache_bytes = a->cache_bytes;
 }
 
 static void warn_of_context(const struct mr_model *model, int ctx_size)
@@ -88,6 +92,23 @@ enum mr_status load_model(struct mr_model **out, const struct model_arguments *a
     if (status == MR_OK)
         warn_of_context(*out, a->ctx_size);
     return status;
+}
+
+void load_warn_of_cache(const struct mr_engine *engine, const struct model_arguments *a)
+{
+    static const char *const text[MR_N_TIERS] = {[MR_TIER_LOCKED] = "is in use by another process; going on without it",
+                                                 [MR_TIER_FULL] = "could not be written to",
+                                                 [MR_TIER_UNNAMED] =
+                                                     "is not used: the model file could not be read, or changed"};
+    struct mr_engine_stats stats;
+    if (engine == NULL || a->cache_dir == NULL)
+        return;
+    mr_engine_get_stats(engine, &stats);
+    if (text[stats.tier] != NULL)
+        fprintf(stderr, "warning: --cache-dir '%s' %s\n", a->cache_dir, text[stats.tier]);
+    if (stats.n_tier_damaged > 0)
+        fprintf(stderr, "warning: --cache-dir '%s': %lld damaged files were removed\n", a->cache_dir,
+                (long long)stats.n_tier_damaged);
 }
 
 enum mr_status load_pack(const struct mr_model *model, const char *path, struct mr_error *err)

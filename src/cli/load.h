@@ -14,6 +14,9 @@ void load_options(struct mr_options *out, const struct model_arguments *a);
 enum mr_status load_model(struct mr_model **out, const struct model_arguments *a, struct mr_options *options,
                           struct mr_error *err);
 
+/* Say on stderr why the folder of --cache-dir is not used as it should be, or that files in it were damaged. */
+void load_warn_of_cache(const struct mr_engine *engine, const struct model_arguments *a);
+
 /* Write the packed model, with a bar as for loading. CANCELLED: Ctrl-C. */
 enum mr_status load_pack(const struct mr_model *model, const char *path, struct mr_error *err);
 

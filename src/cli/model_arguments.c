@@ -71,6 +71,28 @@ const struct argument compute_argument[] = {
      .choice = on_off},
     {0}};
 
+const struct argument cache_argument[] = {
+    {.name = "cache-dir",
+     .value = "DIR",
+     .help = "Keep prompts' keys and values in this folder, for the next start (default: none)",
+     .parse = argument_string,
+     .offset = offsetof(struct model_arguments, cache_dir)},
+    {.name = "cache-bytes",
+     .value = "N",
+     .help = "Bytes of files there at most, such as 500M or 8G (default: 4G)",
+     .parse = argument_size,
+     .offset = offsetof(struct model_arguments, cache_bytes),
+     .low = 1,
+     .high = 9007199254740992.0},
+    {.name = "cache-host-bytes",
+     .value = "N",
+     .help = "Host memory for keys and values that leave the cache (default: none; 256M with --cache-dir)",
+     .parse = argument_size,
+     .offset = offsetof(struct model_arguments, cache_host_bytes),
+     .low = 1,
+     .high = 9007199254740992.0},
+    {0}};
+
 const struct argument template_argument[] = {
     {.name = "chat-template",
      .value = "NAME|FILE",

@@ -13,6 +13,8 @@ struct model_arguments {
     int fusion;                             /* index of "on", "off" */
     int forced_drafts;                      /* 1: off */
     int prompt_chunk;                       /* rows of a prompt in one step; 0: the engine's choice */
+    const char *cache_dir;                  /* NULL: none */
+    size_t cache_bytes, cache_host_bytes;   /* 0: the engine's choice */
     const char *chat_template;              /* built-in name or file; NULL: the model's own */
     struct argument_list lora, lora_scaled; /* files of adapters; FILE:SCALE */
 };
@@ -24,6 +26,7 @@ enum {
 /* Rows for arguments_parse. */
 extern const struct argument model_argument[];    /* -m alone */
 extern const struct argument compute_argument[];  /* --threads, --precision, --kv-type, -c, --prompt-chunk, --fusion */
+extern const struct argument cache_argument[];    /* --cache-dir, --cache-bytes, --cache-host-bytes */
 extern const struct argument template_argument[]; /* --chat-template */
 extern const struct argument adapter_argument[];  /* --lora, --lora-scaled */
 

@@ -228,6 +228,7 @@ static enum mr_status open_run(struct run *r, struct mr_error *err)
 
 static void close_run(struct run *r)
 {
+    load_warn_of_cache(r->engine, &r->model_options);
     mr_engine_free(r->engine);
     chat_prompt_free(r->chat);
     mr_model_close(r->model);
@@ -270,6 +271,7 @@ static int parse(struct run *r, int argc, char **argv)
         {"Model:", model_argument, &r->model_options},
         {NULL, compute_argument, &r->model_options},
         {NULL, adapter_argument, &r->model_options},
+        {NULL, cache_argument, &r->model_options},
         {NULL, template_argument, &r->model_options},
         {"Prompt and answer:", run_argument, &r->options},
         {"How tokens are chosen:", sampling_argument, &r->sampling},

@@ -77,8 +77,7 @@ static bool evict(struct mr_engine *e, const struct sequence *s, int n)
     return true;
 }
 
-/* Make room for n more tokens, at the cost of cached prefixes, then of those that are junior to s. */
-static bool make_room(struct mr_engine *e, struct sequence *s, int n)
+bool batch_make_room(struct mr_engine *e, struct sequence *s, int n)
 {
     while (kv_seq_reserve(model_kv_cache(e->kv), s->kv, n) != MR_OK) {
         if (evict(e, s, n))
@@ -150,7 +149,7 @@ static void add_decoding(struct mr_engine *e)
         struct sequence *s = &e->slot[e->order[i]];
         if (!s->in_cache)
             continue; /* put aside for another one */
-        if (make_room(e, s, 1))
+        if (batch_make_room(e, s, 1))
             e->order[n_roomy++] = e->order[i];
         else
             sequence_put_aside(e, s);
@@ -231,7 +230,7 @@ static int rows_in_time(const struct mr_engine *e, int first, int n_todo)
 /* As many of n rows as there is room for. */
 static int add_rows_in_room(struct mr_engine *e, struct sequence *s, int n)
 {
-    while (n > 0 && !make_room(e, s, n))
+    while (n > 0 && !batch_make_room(e, s, n))
         n = n > KV_BLOCK ? n - KV_BLOCK : 0;
     if (n > 0)
         add_rows(e, s, n);
@@ -246,8 +245,8 @@ static void add_prompt(struct mr_engine *e, struct sequence *s)
         return; /* wait for it */
     if (elder != NULL)
         share_prompt(e, s, elder);
-    else if (s->is_fresh)
-        sequence_match_prefix(e, s); /* somebody may have computed the same since */
+    else if (s->is_fresh && sequence_waits_for_prefix(e, s))
+        return;
     const int room = e->options.prompt_chunk - e->n_row;
     const int n = add_rows_in_room(e, s, rows_in_time(e, s->n_cached, todo(s) < room ? todo(s) : room));
     if (n == 0 && elder != NULL)

@@ -4,8 +4,8 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
-#include "engine/engine_state.h"
 #include "engine/options.h"
+#include "engine/second_tier.h"
 
 enum {
     N_CTX_DEFAULT_MAX = 32768 /* a longer context is had by asking for it */
@@ -32,9 +32,9 @@ static enum mr_status create_cache(struct mr_engine *e, struct mr_error *err)
     const int64_t n_token = kv_tokens > 0 ? kv_tokens : (int64_t)n_seq * e->n_ctx;
     MR_TRY(model_kv_create(&e->kv, e->model->model, n_seq, e->n_ctx, n_token, err));
     kv_set_policy(model_kv_cache(e->kv), (enum kv_policy)e->options.kv_policy, e->max_row);
-    return e->options.prefix_cache && e->options.kv_policy == MR_KV_PAGED
-               ? prefix_index_create(&e->prefixes, model_kv_cache(e->kv), err)
-               : MR_OK;
+    if (e->options.prefix_cache && e->options.kv_policy == MR_KV_PAGED)
+        MR_TRY(prefix_index_create(&e->prefixes, model_kv_cache(e->kv), err));
+    return second_tier_create(e, err);
 }
 
 static enum mr_status create_parts(struct mr_engine *e, struct mr_error *err)
@@ -106,6 +106,7 @@ void mr_engine_free(struct mr_engine *e)
         sequence_release(e, &e->slot[i]);
     for (int i = 0; i < e->n_waiting; i++)
         free_request(e, e->waiting[i]);
+    second_tier_free(e);
     prefix_index_free(e->prefixes);
     model_kv_free(e->kv);
     sampler_free(e->sampler);
@@ -277,6 +278,7 @@ void mr_engine_get_stats(const struct mr_engine *e, struct mr_engine_stats *out)
         out->n_aside += s->request != NULL && !s->in_cache;
         out->kv_bytes_live += s->request != NULL && s->in_cache ? kv_seq_bytes(kv, s->kv) : 0;
     }
+    second_tier_stats(e, out);
     out->kv_bytes = kv_bytes(kv);
     out->kv_bytes_copied = kv_bytes_copied(kv);
     for (int i = 0; e->prefixes != NULL && i < kv_n_groups(kv); i++)

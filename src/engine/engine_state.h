@@ -6,6 +6,7 @@
 #ifndef ENGINE_ENGINE_STATE_H
 #define ENGINE_ENGINE_STATE_H
 
+#include "cache/block_tier.h"
 #include "cache/prefix_index.h"
 #include "engine/adapters.h"
 #include "engine/admission.h"
@@ -33,7 +34,10 @@ struct sequence {
     bool is_fresh;          /* no row of its own since it entered the cache */
     struct prefix_key *key; /* of the full blocks, n_key of them so far, behind the seed; NULL: there is no prefix cache */
     int n_key;
-    int32_t *token; /* the prompt and the answer so far, room for all that may come */
+    int fetch_from, fetch_to; /* tokens that come from the second tier; fetch_to -1: it was not asked yet */
+    int fetch_group;          /* the next block's groups before it have come */
+    int64_t fetch_until_us;   /* by the system's clock */
+    int32_t *token;           /* the prompt and the answer so far, room for all that may come */
     int n_token, room;
     int n_cached;                        /* tokens whose keys and values are in the cache */
     int n_computed;                      /* the most that n_cached has been: rows below are computed again */
@@ -76,6 +80,8 @@ struct mr_engine {
     int n_ctx;
     struct model_kv *kv;
     struct prefix_index *prefixes; /* NULL: off */
+    struct block_tier *tier;       /* NULL: none */
+    double copy_us_per_byte;       /* in and out of it, measured; 0: not yet */
     struct sampler *sampler;
     struct constraint_store constraints;
     struct sequence *slot;           /* max_running of them */
@@ -133,6 +139,8 @@ void sequence_enter_cache(struct mr_engine *e, struct sequence *s);
 int sequence_count_cached(const struct mr_engine *e, const struct request_record *r);
 /* Look again, for one that has no row of its own yet. */
 void sequence_match_prefix(struct mr_engine *e, struct sequence *s);
+/* The same, and fetch what the second tier has. true: it has not all come yet, no rows in this step. */
+bool sequence_waits_for_prefix(struct mr_engine *e, struct sequence *s);
 /* Rows have been computed up to n_cached: blocks that became full since n_before are for others to share. */
 void sequence_publish(struct mr_engine *e, struct sequence *s, int n_before);
 /* Give back the blocks; the tokens stay. */
@@ -160,6 +168,8 @@ int drafts_propose(struct mr_engine *e, struct sequence *s, const struct step_sh
 /* The first n_accepted of the sequence's drafts were what the sampler chose. */
 void drafts_judge(struct mr_engine *e, struct sequence *s, int n_accepted);
 
+/* Make room for n more tokens, at the cost of cached prefixes, then of those that are junior to s. */
+bool batch_make_room(struct mr_engine *e, struct sequence *s, int n);
 /* Choose the rows of the step (batch.c). */
 struct batch batch_build(struct mr_engine *e);
 

@@ -61,6 +61,12 @@ const char *mr_finish_text(enum mr_finish finish)
     return finish >= MR_FINISH_NONE && finish <= MR_FINISH_TIMEOUT ? text[finish] : "";
 }
 
+const char *mr_cache_tier_text(enum mr_cache_tier tier)
+{
+    static const char *const text[] = {"off", "starting", "ready", "locked", "full", "unnamed"};
+    return (unsigned)tier < MR_N_TIERS ? text[tier] : "";
+}
+
 const char *mr_cache_miss_text(enum mr_cache_miss miss)
 {
     static const char *const text[] = {"hit", "off", "different", "evicted", "window"};

@@ -22,6 +22,7 @@ void mr_options_defaults(struct mr_options *options)
                                    .itl_target_ms = ITL_TARGET_DEFAULT_MS,
                                    .priority_age_ms = PRIORITY_AGE_DEFAULT_MS,
                                    .batch_window_ms = BATCH_WINDOW_DEFAULT_MS,
+                                   .cache_bytes = (size_t)4 << 30,
                                    .admission = true,
                                    .low_load = 0.6F,
                                    .high_load = 0.8F,

@@ -4,21 +4,23 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "engine/engine_state.h"
+#include "engine/second_tier.h"
+#include "ops/cpu_device.h"
 
 enum {
     NUMERIC_VERSION = 1, /* of all that decides the bits of keys and values besides what the seed names */
     SEED_MAX = 256
 };
 
-/* The key in front of the first block names all that decides the bits besides the tokens, and the tenant. */
+/* The key in front of the first block names all that decides the bits besides the tokens, and the tenant. What is stored beyond
+ * the process is named by the contents of the model's file as well (second_tier.h). */
 static void seed(const struct mr_engine *e, const struct request_record *r, const struct adapter_set *adapters,
                  struct prefix_key *out)
 {
     const struct model_info *info = model_info(e->model->model);
     char text[SEED_MAX + ADAPTERS_MAX * ADAPTER_KEY_BYTES + MR_SALT_BYTES_MAX];
-    int n = snprintf(text, SEED_MAX, "%d/%s/%lld/%s/%s/%d/", NUMERIC_VERSION, info->family, (long long)info->n_parameter,
-                     info->precision, info->kv_type, adapters->n);
+    int n = snprintf(text, SEED_MAX, "%d/%s/%lld/%s/%s/%s/%d/", NUMERIC_VERSION, info->family, (long long)info->n_parameter,
+                     info->precision, info->kv_type, cpu_device_isa(e->model->device), adapters->n);
     for (int i = 0; i < adapters->n; i++, n += ADAPTER_KEY_BYTES)
         adapter_key(text + n, adapters->adapter[i], adapters->scale[i]);
     memcpy(text + n, request_record_salt(r), (size_t)r->n_salt);
@@ -70,6 +72,7 @@ void sequence_match_prefix(struct mr_engine *e, struct sequence *s)
         kv_seq_truncate(model_kv_cache(e->kv), s->kv, 0);
         prefix_index_adopt(e->prefixes, s->kv, s->key, n);
         s->n_cached = n * KV_BLOCK;
+        s->fetch_group = 0;
     }
     if (s->n_computed == 0) { /* for the first time, not behind a pause */
         s->usage.n_cached = s->n_cached;
@@ -77,10 +80,17 @@ void sequence_match_prefix(struct mr_engine *e, struct sequence *s)
     }
 }
 
+bool sequence_waits_for_prefix(struct mr_engine *e, struct sequence *s)
+{
+    sequence_match_prefix(e, s); /* somebody may have computed the same since */
+    return second_tier_fetch(e, s);
+}
+
 void sequence_enter_cache(struct mr_engine *e, struct sequence *s)
 {
     s->in_cache = kv_seq_open(model_kv_cache(e->kv), &s->kv) == MR_OK;
     s->is_fresh = true;
+    s->fetch_to = -1;
     s->n_cached = 0;
     sequence_match_prefix(e, s);
 }

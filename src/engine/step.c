@@ -1,5 +1,5 @@
 /* step.c: one step of the engine: admit, build a batch, run the model, choose tokens. */
-#include "engine/engine_state.h"
+#include "engine/second_tier.h"
 
 enum {
     IDLE_WAIT_US = 1000 /* for constraints, of a step without rows: its caller has requests to hand over */
@@ -147,6 +147,7 @@ void mr_engine_step(struct mr_engine *e)
     const struct batch batch = batch_build(e);
     if (batch.n_row == 0) {
         constraint_store_wait(&e->constraints, IDLE_WAIT_US); /* there is nothing to do before */
+        second_tier_wait(e);
         return;
     }
     struct mr_error err = {{0}};

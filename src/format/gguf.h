@@ -67,6 +67,15 @@ bool gguf_is_packed(const struct gguf *g);      /* some tensors are packed for a
 uint64_t gguf_file_bytes(const struct gguf *g); /* of all splits */
 int gguf_n_splits(const struct gguf *g);
 
+/* What the system says of the i-th file of the set, which changes when the file does. */
+struct gguf_stamp {
+    uint64_t device, inode, bytes;
+    int64_t modified_ns, changed_ns;
+};
+bool gguf_stamp(const struct gguf *g, int i, struct gguf_stamp *out); /* false: it is memory */
+/* n bytes of the i-th file, whatever they are. */
+enum mr_status gguf_read_file(const struct gguf *g, int i, uint64_t offset, void *out, size_t n, struct mr_error *err);
+
 /* Copy n bytes of a tensor's data, from byte `offset` of it, by reading the file: a file that was cut since it was
  * opened gives IO and never a signal. */
 enum mr_status gguf_read(const struct gguf *g, const struct gguf_tensor *t, size_t offset, void *out, size_t n,

@@ -273,15 +273,27 @@ static json_t *latency_json(const struct latency *l)
 
 static double share(int64_t part, int64_t whole) { return whole > 0 ? (double)part / (double)whole : 0; }
 
+static json_t *tier_json(const struct mr_engine_stats *s)
+{
+    return json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "state", mr_cache_tier_text(s->tier), "host_bytes",
+                     (json_int_t)s->tier_host_bytes, "file_bytes", (json_int_t)s->tier_file_bytes, "exported_blocks",
+                     (json_int_t)s->n_exported, "restored_tokens", (json_int_t)s->n_restored, "resumed_tokens",
+                     (json_int_t)s->n_resumed, "damaged_files", (json_int_t)s->n_tier_damaged, "dropped_blocks",
+                     (json_int_t)s->n_tier_dropped);
+}
+
 static json_t *engine_json(const struct engine_load_result *r)
 {
     const struct mr_engine_stats *s = &r->stats;
-    return json_pack("{s:I, s:f, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:I, s:I, s:f, s:i}", "steps", (json_int_t)s->n_steps,
-                     "step_seconds", (double)s->step_us / 1e6, "decode_rows", (json_int_t)s->n_decode_rows, "prompt_rows",
-                     (json_int_t)s->n_prompt_rows, "redone_rows", (json_int_t)s->n_redone_rows, "preemptions",
-                     (json_int_t)s->n_preempted, "prefix_hit_rate", share(s->n_found, s->n_looked_up), "kv_use", r->kv_use,
-                     "kv_live", r->kv_live, "kv_bytes", (json_int_t)s->kv_bytes, "kv_bytes_copied",
-                     (json_int_t)s->kv_bytes_copied, "running", r->running, "running_max", r->running_max);
+    json_t *root = json_pack(
+        "{s:I, s:f, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:I, s:I, s:f, s:i}", "steps", (json_int_t)s->n_steps, "step_seconds",
+        (double)s->step_us / 1e6, "decode_rows", (json_int_t)s->n_decode_rows, "prompt_rows", (json_int_t)s->n_prompt_rows,
+        "redone_rows", (json_int_t)s->n_redone_rows, "preemptions", (json_int_t)s->n_preempted, "prefix_hit_rate",
+        share(s->n_found, s->n_looked_up), "kv_use", r->kv_use, "kv_live", r->kv_live, "kv_bytes", (json_int_t)s->kv_bytes,
+        "kv_bytes_copied", (json_int_t)s->kv_bytes_copied, "running", r->running, "running_max", r->running_max);
+    if (root != NULL && s->tier != MR_TIER_OFF)
+        json_object_set_new(root, "second_tier", tier_json(s));
+    return root;
 }
 
 json_t *engine_load_json(const struct engine_load *l, const struct engine_load_result *r)

@@ -110,7 +110,10 @@ struct model_kv;
 /* n_seq sequences of up to max_token tokens, n_token tokens in all (rounded up to blocks per sequence). */
 enum mr_status model_kv_create(struct model_kv **out, struct model *m, int n_seq, int max_token, int64_t n_token,
                                struct mr_error *err);
-void model_kv_free(struct model_kv *kv);                    /* takes NULL */
+void model_kv_free(struct model_kv *kv); /* takes NULL */
+/* Copy the contents of a block of the group out of the memory, or into it: kv_block_bytes. */
+void model_kv_export(const struct model_kv *kv, int group, uint32_t block, void *out);
+void model_kv_import(struct model_kv *kv, int group, uint32_t block, const void *contents);
 struct kv_cache *model_kv_cache(const struct model_kv *kv); /* open, fork, truncate, close sequences there */
 
 enum {

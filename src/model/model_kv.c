@@ -141,3 +141,15 @@ void model_kv_free(struct model_kv *kv)
 }
 
 struct kv_cache *model_kv_cache(const struct model_kv *kv) { return kv->cache; }
+
+void model_kv_export(const struct model_kv *kv, int group, uint32_t block, void *out)
+{
+    struct device *d = kv->model->options.device;
+    d->ops->read(d, out, kv->buffer[group], block * kv->stride[group], kv->stride[group]);
+}
+
+void model_kv_import(struct model_kv *kv, int group, uint32_t block, const void *contents)
+{
+    struct device *d = kv->model->options.device;
+    d->ops->write(d, kv->buffer[group], block * kv->stride[group], contents, kv->stride[group]);
+}

@@ -154,6 +154,8 @@ struct ops {
     void (*upload)(struct device *d, const struct tensor *to, const float *from); /* from, to: [n_row][n_col], dense */
     void (*download)(struct device *d, float *to, const struct tensor *from);
     void (*move)(struct device *d, struct buffer *b, size_t to, size_t from, size_t bytes); /* within a buffer */
+    void (*read)(struct device *d, void *to, const struct buffer *b, size_t from, size_t bytes);
+    void (*write)(struct device *d, struct buffer *b, size_t to, const void *from, size_t bytes);
 
     /* How w will be stored: everything in *out but buffer and offset.
      * NO_SUPPORT: no product of this device takes the block type. */

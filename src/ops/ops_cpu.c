@@ -72,6 +72,18 @@ void cpu_move(struct device *d, struct buffer *b, size_t to, size_t from, size_t
     memmove(cpu_address(b, to), cpu_address(b, from), bytes);
 }
 
+void cpu_read(struct device *d, void *to, const struct buffer *b, size_t from, size_t bytes)
+{
+    (void)d;
+    memcpy(to, cpu_address(b, from), bytes);
+}
+
+void cpu_write(struct device *d, struct buffer *b, size_t to, const void *from, size_t bytes)
+{
+    (void)d;
+    memcpy(cpu_address(b, to), from, bytes);
+}
+
 struct row_pieces {
     struct cpu_device *device;
     cpu_rows_fn *f;
@@ -137,6 +149,8 @@ static const struct ops cpu_ops = {
     .upload = cpu_upload,
     .download = cpu_download,
     .move = cpu_move,
+    .read = cpu_read,
+    .write = cpu_write,
     .weight_plan = cpu_weight_plan,
     .weight_pack = cpu_weight_pack,
     .weight_kernel_name = cpu_weight_kernel_name,

@@ -103,6 +103,8 @@ void cpu_buffer_free(struct buffer *b);
 void cpu_upload(struct device *d, const struct tensor *to, const float *from);
 void cpu_download(struct device *d, float *to, const struct tensor *from);
 void cpu_move(struct device *d, struct buffer *b, size_t to, size_t from, size_t bytes);
+void cpu_read(struct device *d, void *to, const struct buffer *b, size_t from, size_t bytes);
+void cpu_write(struct device *d, struct buffer *b, size_t to, const void *from, size_t bytes);
 enum mr_status cpu_weight_plan(struct device *d, struct weight *out, const struct weight_source *w, enum weight_form form,
                                struct mr_error *err);
 enum mr_status cpu_weight_pack(struct device *d, const struct weight *out, const struct weight_source *w, const void *rows,

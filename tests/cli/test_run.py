@@ -13,8 +13,8 @@ from program import GEMMA, MILLRACE, PATIENCE_S, SMOLLM2, Terminal, needs_gemma,
 
 NUMBER = {"type": "number", "minimum": 0}
 COUNT = {"type": "integer", "minimum": 0}
-TIMINGS = {"prompt_n": COUNT, "prompt_ms": NUMBER, "prompt_per_second": NUMBER, "predicted_n": COUNT, "predicted_ms": NUMBER,
-           "predicted_per_second": NUMBER, "ttft_ms": NUMBER, "draft_n": COUNT,
+TIMINGS = {"prompt_n": COUNT, "cached_n": COUNT, "prompt_ms": NUMBER, "prompt_per_second": NUMBER, "predicted_n": COUNT,
+           "predicted_ms": NUMBER, "predicted_per_second": NUMBER, "ttft_ms": NUMBER, "draft_n": COUNT,
            "draft_n_accepted": COUNT}
 ANSWER = {
     "type": "object", "additionalProperties": False, "required": ["text", "tokens", "finish_reason", "timings"],

@@ -37,9 +37,9 @@ static enum mr_status create_and_run(void *context)
 {
     struct mr_options options;
     struct mr_engine *e;
-    (void)context;
     mr_options_defaults(&options);
     options.n_ctx = 64;
+    options.cache_host_bytes = *(const size_t *)context;
     MR_TRY(mr_engine_create(&e, model, &options, NULL));
     const enum mr_status status = run_once(e, &got);
     assert_true(mr_engine_is_idle(e));
@@ -58,7 +58,8 @@ static void a_failed_allocation_fails_one_request(void **state)
     struct mr_engine *e = fixture_engine(model, 1, 512, 64);
     assert_int_equal(run_once(e, &want), MR_OK);
     mr_engine_free(e);
-    assert_true(check_every_allocation(create_and_run, NULL) > 10);
+    for (size_t host_bytes = 0; host_bytes <= 1 << 20; host_bytes += 1 << 20)
+        assert_true(check_every_allocation(create_and_run, &host_bytes) > 10);
     mr_model_close(model);
 }
 

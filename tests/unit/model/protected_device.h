@@ -78,6 +78,18 @@ static inline void protected_move(struct device *d, struct buffer *b, size_t to,
     protected_leave(d);
 }
 
+static inline void protected_read(struct device *d, void *to, const struct buffer *b, size_t from, size_t bytes)
+{
+    cpu_read(protected_enter(d), to, b, from, bytes);
+    protected_leave(d);
+}
+
+static inline void protected_write(struct device *d, struct buffer *b, size_t to, const void *from, size_t bytes)
+{
+    cpu_write(protected_enter(d), b, to, from, bytes);
+    protected_leave(d);
+}
+
 static inline enum mr_status protected_weight_plan(struct device *d, struct weight *out, const struct weight_source *w,
                                                    enum weight_form form, struct mr_error *err)
 {
@@ -202,6 +214,8 @@ static const struct ops protected_ops = {
     .upload = protected_upload,
     .download = protected_download,
     .move = protected_move,
+    .read = protected_read,
+    .write = protected_write,
     .weight_plan = protected_weight_plan,
     .weight_pack = protected_weight_pack,
     .weight_kernel_name = cpu_weight_kernel_name,

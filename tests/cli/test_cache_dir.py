@@ -1,0 +1,48 @@
+"""--cache-dir: a prompt's keys and values are found by the next process, and never trusted blindly."""
+import json
+
+from program import SMOLLM2, needs_smollm2, run
+from test_bench import model  # noqa: F401 (a fixture)
+
+PROMPT = "The quick brown fox jumps over the lazy dog. " * 5
+
+
+def answer(folder, *args):
+    r = run("run", "-m", SMOLLM2, "--raw", "-p", PROMPT, "-n", 6, "--temp", 0, "--json", "--cache-dir", folder, *args)
+    assert r.returncode == 0, r.stderr
+    return json.loads(r.stdout), r.stderr
+
+
+def records(folder):
+    return [f for f in folder.iterdir() if len(f.name) == 66 and f.name[64] == "-"]
+
+
+@needs_smollm2
+def test_the_next_process_finds_the_prompt(tmp_path):
+    folder = tmp_path / "cache"
+    first, _ = answer(folder)
+    second, _ = answer(folder)
+    assert first["timings"]["cached_n"] == 0
+    n = first["timings"]["prompt_n"]
+    assert second["timings"]["cached_n"] == (n - 1) // 16 * 16 > 0
+    assert second["tokens"] == first["tokens"] and second["text"] == first["text"]
+    other, _ = answer(folder, "--kv-type", "int8")  # other bits, other blocks
+    assert other["timings"]["cached_n"] == 0
+
+
+@needs_smollm2
+def test_damaged_files_are_told_and_made_again(tmp_path):
+    first, _ = answer(tmp_path)
+    for f in records(tmp_path):
+        f.write_bytes(f.read_bytes()[:-7])
+    second, warning = answer(tmp_path)
+    assert second["tokens"] == first["tokens"] and second["timings"]["cached_n"] == 0
+    assert "damaged files were removed" in warning
+    third, warning = answer(tmp_path)
+    assert third["tokens"] == first["tokens"] and warning == ""
+    assert third["timings"]["cached_n"] > 0
+
+
+def test_a_folder_that_cannot_be_is_refused(model):
+    r = run("run", "-m", model, "--raw", "-p", "x", "-n", 1, "--cache-dir", "/dev/null/x")
+    assert r.returncode == 1 and "'/dev/null/x'" in r.stderr
