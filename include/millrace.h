@@ -199,6 +199,8 @@ enum {
     MR_STOP_BYTES_MAX = 4096, /* of one stop string */
     MR_STOP_TOKENS_MAX = 64,
     MR_SALT_BYTES_MAX = 4096,
+    MR_BAD_WORDS_MAX = 64, /* of one request */
+    MR_BAD_WORD_BYTES_MAX = 256,
     MR_N_MAX = 128,
     MR_PRIORITY_MAX = 100,
     MR_ADAPTERS_MAX = 8 /* of one request */
@@ -262,9 +264,16 @@ struct mr_request {
     int32_t n_retry;        /* how often it has been refused before: who comes back finds the room that was promised */
     const struct mr_adapter_use *adapter; /* n_adapter of them, 0 to MR_ADAPTERS_MAX, added in this order */
     int32_t n_adapter;
+
+    const char *const *bad_word; /* the answer's text has none of these, whatever tokens they are cut into */
+    int32_t n_bad_word;
+    int32_t prompt_logprobs; /* 0 to 20: each token of the prompt but the first is told, with so many alternatives; -1: none */
+    int32_t best_of;         /* answers to compute; the n with the best mean logprob are told, once all have ended; 0: n */
+    bool token_healing;      /* the prompt's last token is chosen again, among those that begin with its text; the answer's text
+                                begins behind it */
 };
 
-/* max_tokens -1, n 1, the defaults of mr_sampling, the rest zero or empty. */
+/* max_tokens -1, n 1, prompt_logprobs -1, the defaults of mr_sampling, the rest zero or empty. */
 void mr_request_defaults(struct mr_request *request);
 
 enum mr_finish {
@@ -303,6 +312,7 @@ struct mr_usage {
     int32_t n_accepted;  /* of those, which the answer has */
     bool is_bound; /* the latency target is meant for it: alone it would take at most half of it to the first token, or four
                     * fifths for the whole answer */
+    int32_t n_discarded; /* of the first answer: tokens of those that best_of left out */
 };
 
 /* One token of an answer, or its end, or both. Each of a request's n answers has an end of its own. Pointers are borrowed
@@ -311,6 +321,7 @@ struct mr_event {
     uint64_t request;
     int32_t sample;   /* which of the request's answers */
     int32_t token;    /* -1: none */
+    bool is_prompt;   /* a token of the prompt, the next one of those that prompt_logprobs asked for; it has no text */
     const char *text; /* n_text bytes, whole UTF-8 characters, certain not to begin a stop string */
     size_t n_text;
     float logprob; /* where asked for */

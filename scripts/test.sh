@@ -34,7 +34,7 @@ done
 # One run over all build folders.
 printf 'subdirs("%s")\n' "${presets[@]/#/$PWD/build/}" > build/all/CTestTestfile.cmake
 only=(-LE long)
-[ "$long" ] && only=()
+[ "$long" ] && only=() && export MILLRACE_MIXES=4000
 status=0
 ctest --test-dir build/all -j2 --output-on-failure "${only[@]}" 2>&1 | tee build/all/ctest.log || status=$?
 

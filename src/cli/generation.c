@@ -14,6 +14,24 @@ void generation_release(struct generation *g)
 {
     string_buffer_release(&g->text);
     token_list_release(&g->tokens);
+    json_decref(g->prompt_logprobs);
+}
+
+static json_t *logprob_json(int32_t token, double logprob)
+{
+    return json_pack("{s:i, s:f}", "token", token, "logprob", logprob);
+}
+
+static bool add_prompt_logprob(struct generation *g, const struct mr_event *event)
+{
+    json_t *top = json_array();
+    for (int i = 0; i < event->n_top; i++)
+        json_array_append_new(top, logprob_json(event->top[i].token, (double)event->top[i].logprob));
+    json_t *entry = logprob_json(event->token, (double)event->logprob);
+    json_object_set_new(entry, "top", top);
+    if (g->prompt_logprobs == NULL)
+        g->prompt_logprobs = json_array();
+    return json_array_append_new(g->prompt_logprobs, entry) == 0;
 }
 
 static bool take_event(struct generation *g, const struct mr_event *event, FILE *stream, struct mr_error *err)
@@ -23,6 +41,8 @@ static bool take_event(struct generation *g, const struct mr_event *event, FILE 
         fwrite(event->text, 1, event->n_text, stream);
         fflush(stream);
     }
+    if (event->is_prompt)
+        return add_prompt_logprob(g, event);
     if (event->token >= 0) {
         if (!mem_grow(&g->tokens.id, &g->tokens.capacity, g->tokens.n + 1, sizeof *g->tokens.id))
             return false;
@@ -86,6 +106,6 @@ json_t *generation_json(const struct generation *g)
         (double)u->prompt_us / 1e3, "prompt_per_second", per_second(u->n_prompt, u->prompt_us), "predicted_n", u->n_generated,
         "predicted_ms", (double)u->generate_us / 1e3, "predicted_per_second", per_second(u->n_generated - 1, u->generate_us),
         "ttft_ms", (double)u->first_token_us / 1e3, "draft_n", u->n_drafted, "draft_n_accepted", u->n_accepted);
-    return json_pack("{s:s%, s:o, s:s, s:o}", "text", g->text.s != NULL ? g->text.s : "", g->text.n, "tokens", tokens,
-                     "finish_reason", mr_finish_text(g->finish), "timings", timings);
+    return json_pack("{s:s%, s:o, s:s, s:o, s:O*}", "text", g->text.s != NULL ? g->text.s : "", g->text.n, "tokens", tokens,
+                     "finish_reason", mr_finish_text(g->finish), "timings", timings, "prompt_logprobs", g->prompt_logprobs);
 }

@@ -14,6 +14,7 @@ struct generation {
     struct token_list tokens; /* the generated ones, the one that ended it included */
     enum mr_finish finish;
     struct mr_usage usage;
+    json_t *prompt_logprobs; /* [{"token", "logprob", "top"}]; NULL: none were asked for */
 };
 
 void generation_init(struct generation *g);
@@ -27,7 +28,7 @@ enum mr_status generation_run(struct generation *g, struct mr_engine *engine, co
 /* One line: time to first token, tokens/s of prompt and answer. */
 void generation_print_stats(const struct generation *g, FILE *out);
 
-/* {"text", "tokens", "finish_reason", "timings": {...}}; NULL: no memory. */
+/* {"text", "tokens", "finish_reason", "timings": {...}}, "prompt_logprobs" where asked for; NULL: no memory. */
 json_t *generation_json(const struct generation *g);
 
 #endif

@@ -15,6 +15,10 @@
 #include "engine/loaded_model.h"
 #include "sample/sampler.h"
 
+enum {
+    BEST_OF_AT_ONCE = 16 /* answers computed at a time */
+};
+
 static const struct argument run_argument[] = {
     {.name = "prompt",
      .letter = 'p',
@@ -61,6 +65,29 @@ static const struct argument run_argument[] = {
      .parse = argument_append,
      .offset = offsetof(struct run_arguments, stop)},
     {.name = "reverse-prompt", .letter = 'r'},
+    {.name = "bad-word",
+     .value = "TEXT",
+     .help = "This text is never part of the answer (may be repeated)",
+     .parse = argument_append,
+     .offset = offsetof(struct run_arguments, bad_word)},
+    {.name = "best-of",
+     .value = "N",
+     .help = "Compute N answers and give the one whose tokens the model finds likeliest; nothing is streamed",
+     .parse = argument_int,
+     .offset = offsetof(struct run_arguments, best_of),
+     .low = 1,
+     .high = MR_N_MAX},
+    {.name = "prompt-logprobs",
+     .value = "N",
+     .help = "With --json: what the model thought of each token of the prompt, and its N likeliest alternatives",
+     .parse = argument_int,
+     .offset = offsetof(struct run_arguments, prompt_logprobs),
+     .low = 0,
+     .high = MR_TOP_LOGPROBS_MAX},
+    {.name = "token-healing",
+     .help = "Choose the prompt's last token again, among those that begin with its text",
+     .parse = argument_flag,
+     .offset = offsetof(struct run_arguments, token_healing)},
     {.name = "special",
      .help = "Show control tokens in the answer; with --raw they are also read in the prompt",
      .parse = argument_flag,
@@ -95,6 +122,11 @@ struct mr_request run_request(const struct run *r, const struct token_list *prom
     request.n_stop = r->options.stop.n;
     request.ignore_eos = r->options.ignore_eos;
     request.show_special = r->options.special;
+    request.bad_word = r->options.bad_word.s;
+    request.n_bad_word = r->options.bad_word.n;
+    request.best_of = r->options.best_of;
+    request.prompt_logprobs = r->options.prompt_logprobs;
+    request.token_healing = r->options.token_healing;
     request.constraint = r->constraint.kind;
     request.constraint_text = r->constraint.text;
     request.adapter = r->adapter;
@@ -212,6 +244,8 @@ static enum mr_status open_run(struct run *r, struct mr_error *err)
 {
     struct mr_options options;
     load_options(&options, &r->model_options);
+    if (r->options.best_of > options.max_running)
+        options.max_running = r->options.best_of < BEST_OF_AT_ONCE ? r->options.best_of : BEST_OF_AT_ONCE;
     MR_TRY(load_model(&r->model, &r->model_options, &options, err));
     MR_TRY(adapter_list_load(r->adapter, &r->n_adapter, r->model, &r->model_options, err));
     if (!r->options.raw) {
@@ -233,6 +267,22 @@ static void close_run(struct run *r)
     chat_prompt_free(r->chat);
     mr_model_close(r->model);
     string_buffer_release(&r->file_text);
+}
+
+static int check_bad_words(const struct run *r)
+{
+    if (r->options.bad_word.n > MR_BAD_WORDS_MAX)
+        return arguments_fail(r->command, "--bad-word: given %d times, at most %d are possible", r->options.bad_word.n,
+                              MR_BAD_WORDS_MAX);
+    for (int i = 0; i < r->options.bad_word.n; i++) {
+        const size_t n = strlen(r->options.bad_word.s[i]);
+        if (n < 1 || n > MR_BAD_WORD_BYTES_MAX)
+            return arguments_fail(r->command, "--bad-word: a text of %zu bytes, must have 1 to %d", n, MR_BAD_WORD_BYTES_MAX);
+    }
+    if (r->options.token_healing && (r->options.bad_word.n > 0 || r->constraint.kind != MR_CONSTRAINT_NONE))
+        return arguments_fail(r->command,
+                              "--token-healing excludes --bad-word, --json-schema, --json-object, --regex and --grammar");
+    return ARGUMENTS_GO_ON;
 }
 
 static int check_stops(const struct run *r)
@@ -259,9 +309,13 @@ static int check_arguments(const struct run *r, bool interactive)
         return arguments_fail(r->command, "--json needs a prompt: -p, --file or a pipe");
     if (interactive && o->raw)
         return arguments_fail(r->command, "--raw needs a prompt: -p, --file or a pipe");
+    if (o->prompt_logprobs >= 0 && !o->json)
+        return arguments_fail(r->command, "--prompt-logprobs needs --json");
     if (o->ignore_eos && r->constraint.kind != MR_CONSTRAINT_NONE)
         return arguments_fail(r->command, "--ignore-eos excludes --json-schema, --json-object, --regex and --grammar");
-    const int status = check_stops(r);
+    int status = check_stops(r);
+    if (status == ARGUMENTS_GO_ON)
+        status = check_bad_words(r);
     return status == ARGUMENTS_GO_ON ? model_arguments_check(&r->model_options, r->command) : status;
 }
 
@@ -305,7 +359,7 @@ static int open_and_answer(struct run *r, bool interactive)
 
 int command_run(int argc, char **argv)
 {
-    struct run r = {.command = argv[0], .options = {.max_tokens = -1}};
+    struct run r = {.command = argv[0], .options = {.max_tokens = -1, .prompt_logprobs = -1}};
     sampling_arguments_defaults(&r.sampling);
     int status = parse(&r, argc, argv);
     if (status != ARGUMENTS_GO_ON)

@@ -9,9 +9,9 @@
 
 struct run_arguments {
     const char *prompt, *file, *system;
-    bool raw, json, quiet, verbose_prompt, special, parse_special, ignore_eos;
-    int max_tokens;
-    struct argument_list stop;
+    bool raw, json, quiet, verbose_prompt, special, parse_special, ignore_eos, token_healing;
+    int max_tokens, best_of, prompt_logprobs;
+    struct argument_list stop, bad_word;
 };
 
 /* A model that is ready to answer, and how. */

@@ -151,7 +151,7 @@ static void price(struct mr_engine *e, struct request_record *r)
     r->expected_answer = answer_length(e, r, EXPECTED_PERCENTILE);
     r->longest_answer = answer_length(e, r, 100);
     r->n_uncached = r->n_prompt;
-    if (target_us(e) > 0 || r->deadline_us != INT64_MAX)
+    if (r->prompt_logprobs < 0 && (target_us(e) > 0 || r->deadline_us != INT64_MAX))
         r->n_uncached -= sequence_count_cached(e, r);
     r->cost_left = r->n_uncached + (double)r->n * r->expected_answer * step_cost_decode_weight(&e->cost);
     const struct pace *p = &e->admission.pace;

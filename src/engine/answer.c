@@ -1,6 +1,8 @@
 /* answer.c: detokenizer and stop strings, one behind the other. */
 #include "engine/answer.h"
 
+#include <string.h>
+
 enum mr_status answer_start(struct answer *a, const struct tokenizer *t, const struct request_record *r, struct mr_error *err)
 {
     *a = (struct answer){0};
@@ -32,6 +34,17 @@ static bool pass_on(struct answer *a)
     return false;
 }
 
+/* What belongs to the prompt is not told. */
+static void skip(struct answer *a)
+{
+    const size_t n = a->n_skip < a->decoded.n ? a->n_skip : a->decoded.n;
+    if (n == 0)
+        return;
+    memmove(a->decoded.s, a->decoded.s + n, a->decoded.n - n);
+    a->decoded.n -= n;
+    a->n_skip -= n;
+}
+
 static enum mr_status check_memory(const struct answer *a, struct mr_error *err)
 {
     return a->decoded.failed || a->text.failed ? mr_fail(err, MR_NO_MEMORY, "no memory for the text of the answer") : MR_OK;
@@ -42,6 +55,7 @@ enum mr_status answer_push(struct answer *a, int32_t id, bool *stopped, struct m
     string_buffer_clear(&a->decoded);
     string_buffer_clear(&a->text);
     detokenizer_push(&a->detokenizer, id, &a->decoded);
+    skip(a);
     *stopped = pass_on(a);
     return check_memory(a, err);
 }

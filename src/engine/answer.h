@@ -8,6 +8,7 @@
 struct answer {
     struct detokenizer detokenizer;
     struct stop_matcher *stop; /* NULL: no stop strings */
+    size_t n_skip;             /* bytes at the beginning that belong to the prompt */
     struct string_buffer decoded;
     struct string_buffer text; /* what the last call made certain */
 };

@@ -37,15 +37,20 @@ static void add_rows(struct mr_engine *e, struct sequence *s, int n)
     }
     s->n_row = n + s->n_draft;
     s->is_fresh = false;
-    s->logits = n == todo(s) ? e->n_logits : -1;
+    s->first_logits = e->n_logits;
+    s->n_score = 0;
+    const bool is_last = n == todo(s);
     for (int i = 0; i < s->n_row; i++) {
         const int row = e->n_row++;
+        const bool scores = sequence_scores(s, s->n_cached + i);
         e->row_token[row] = s->token[s->n_cached + i];
         e->row_seq[row] = s->kv;
         e->row_adapters[row] = &s->adapters;
-        e->row_wants_logits[row] = s->logits >= 0 && i >= n - 1;
+        e->row_wants_logits[row] = scores || (is_last && i >= n - 1);
         e->n_logits += e->row_wants_logits[row];
+        s->n_score += scores;
     }
+    s->logits = is_last ? s->first_logits + s->n_score : -1;
     kv_seq_expect_drafts(model_kv_cache(e->kv), s->kv, s->n_draft);
     count_rows(e, s, n);
     const int redone = s->n_computed - s->n_cached;
@@ -240,7 +245,8 @@ static int add_rows_in_room(struct mr_engine *e, struct sequence *s, int n)
 static void add_prompt(struct mr_engine *e, struct sequence *s)
 {
     const struct sequence *elder =
-        s->is_fresh && s->request->n > 1 && e->options.kv_policy == MR_KV_PAGED ? elder_answer(e, s) : NULL;
+        s->is_fresh && s->request->n > 1 && !sequence_has_scores(s) && e->options.kv_policy == MR_KV_PAGED ? elder_answer(e, s)
+                                                                                                           : NULL;
     if (elder != NULL && elder->n_cached < s->request->n_prompt)
         return; /* wait for it */
     if (elder != NULL)
@@ -248,7 +254,8 @@ static void add_prompt(struct mr_engine *e, struct sequence *s)
     else if (s->is_fresh && sequence_waits_for_prefix(e, s))
         return;
     const int room = e->options.prompt_chunk - e->n_row;
-    const int n = add_rows_in_room(e, s, rows_in_time(e, s->n_cached, todo(s) < room ? todo(s) : room));
+    const int n_row = rows_in_time(e, s->n_cached, todo(s) < room ? todo(s) : room);
+    const int n = add_rows_in_room(e, s, scores_rows(e, s, n_row));
     if (n == 0 && elder != NULL)
         unshare_prompt(e, s); /* the elder is about to write behind the prompt */
 }

@@ -20,6 +20,8 @@ static void free_entry(struct stored_constraint *c)
 {
     mask_cache_free(c->masks);
     constraint_free(c->constraint);
+    word_ban_free(c->ban);
+    free(c->prefix);
     free(c->text);
     free(c);
 }
@@ -41,11 +43,16 @@ void constraint_store_release(struct constraint_store *store)
     *store = (struct constraint_store){0};
 }
 
-static struct stored_constraint *find(const struct constraint_store *store, enum constraint_kind kind, const char *text,
-                                      size_t n)
+static bool is_for(const struct stored_constraint *c, const struct stored_key *key)
+{
+    return c->key.role == key->role && c->key.kind == key->kind && c->key.n_text == key->n_text &&
+           memcmp(c->text, key->text, key->n_text) == 0;
+}
+
+static struct stored_constraint *find(const struct constraint_store *store, const struct stored_key *key)
 {
     for (struct stored_constraint *c = store->first; c != NULL; c = c->next)
-        if (stored_constraint_state(c) != STORED_FAILED && c->kind == kind && c->n_text == n && memcmp(c->text, text, n) == 0)
+        if (stored_constraint_state(c) != STORED_FAILED && is_for(c, key))
             return c;
     return NULL;
 }
@@ -75,16 +82,16 @@ static void make_room(struct constraint_store *store)
         drop(store, oldest);
 }
 
-static enum mr_status add(struct constraint_store *store, struct stored_constraint **out, enum constraint_kind kind,
-                          const char *text, size_t n, struct mr_error *err)
+static enum mr_status add(struct constraint_store *store, struct stored_constraint **out, const struct stored_key *key,
+                          struct mr_error *err)
 {
     struct stored_constraint *c = mem_zero_array(1, sizeof *c);
-    if (c == NULL || (c->text = mem_string(text, n)) == NULL) {
+    if (c == NULL || (c->text = mem_string(key->text, key->n_text)) == NULL) {
         free(c);
-        return mr_fail(err, MR_NO_MEMORY, "no memory for a constraint of %zu bytes", n);
+        return mr_fail(err, MR_NO_MEMORY, "no memory for a constraint of %zu bytes", key->n_text);
     }
-    c->kind = kind;
-    c->n_text = n;
+    c->key = *key;
+    c->key.text = c->text;
     const enum mr_status status = constraint_worker_add(store, c, err);
     if (status != MR_OK) {
         free_entry(c);
@@ -95,12 +102,12 @@ static enum mr_status add(struct constraint_store *store, struct stored_constrai
     return MR_OK;
 }
 
-enum mr_status constraint_store_take(struct constraint_store *store, struct stored_constraint **out, enum constraint_kind kind,
-                                     const char *text, size_t n, struct mr_error *err)
+enum mr_status constraint_store_take(struct constraint_store *store, struct stored_constraint **out,
+                                     const struct stored_key *key, struct mr_error *err)
 {
-    *out = find(store, kind, text, n);
+    *out = find(store, key);
     if (*out == NULL)
-        MR_TRY(add(store, out, kind, text, n, err));
+        MR_TRY(add(store, out, key, err));
     (*out)->n_user++;
     (*out)->used = ++store->time;
     return MR_OK;

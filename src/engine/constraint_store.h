@@ -1,4 +1,5 @@
-/* constraint_store.h: the compiled constraints of an engine, by content, with their masks.
+/* constraint_store.h: what the answers of an engine obey, compiled for its vocabulary, by content: constraints with their
+ * masks, sets of bad words, the texts that healed prompts lost.
  * They are compiled on a thread of the store's own, which begins with the first constraint, so that no step waits for one. A
  * constraint that several requests use is compiled once; what nobody uses is kept until its place is needed, and what nobody
  * wants any more before its turn has come is not compiled.
@@ -10,6 +11,7 @@
 #include <stdatomic.h>
 
 #include "sample/constraint.h"
+#include "sample/word_ban.h"
 #include "text/tokenizer.h"
 
 enum {
@@ -23,18 +25,33 @@ enum stored_state {
     STORED_FAILED
 };
 
+enum stored_role {
+    STORED_CONSTRAINT,
+    STORED_BAN,    /* text: bad words, each with its NUL */
+    STORED_PREFIX, /* text: that the first token begins with */
+    N_STORED_ROLES
+};
+
+struct stored_key {
+    enum stored_role role;
+    enum constraint_kind kind; /* of a constraint */
+    const char *text;
+    size_t n_text;
+};
+
 struct stored_constraint {
     struct stored_constraint *next;   /* in the store */
     struct stored_constraint *behind; /* in the queue */
-    enum constraint_kind kind;
-    char *text;
-    size_t n_text;
+    struct stored_key key;
+    char *text; /* the key's */
     int n_user;
     uint64_t used; /* time of last use */
     _Atomic int state;
-    /* once it is ready: */
+    /* once it is ready, by its role: */
     struct constraint *constraint;
     struct mask_cache *masks;
+    struct word_ban *ban;
+    uint64_t *prefix; /* mask of the tokens that begin with the text */
     /* once it has failed: */
     enum mr_status status;
     struct mr_error error;
@@ -61,9 +78,9 @@ bool constraint_store_init(struct constraint_store *store, const struct tokenize
 /* Waits for what is being compiled. Takes a store of zeros; nobody uses an entry any more. */
 void constraint_store_release(struct constraint_store *store);
 
-/* The constraint of this text, which is compiled now if it is not there. The caller becomes its user. NO_MEMORY. */
-enum mr_status constraint_store_take(struct constraint_store *store, struct stored_constraint **out, enum constraint_kind kind,
-                                     const char *text, size_t n, struct mr_error *err);
+/* What the key names, which is queued if it is not there; the text is copied. The caller becomes its user. NO_MEMORY. */
+enum mr_status constraint_store_take(struct constraint_store *store, struct stored_constraint **out,
+                                     const struct stored_key *key, struct mr_error *err);
 void constraint_store_leave(struct constraint_store *store, struct stored_constraint *c); /* takes NULL */
 
 static inline enum stored_state stored_constraint_state(const struct stored_constraint *c)

@@ -25,14 +25,42 @@ static enum mr_status make_trie(struct constraint_store *store, struct mr_error 
     return status;
 }
 
+static enum mr_status make_prefix(const struct token_trie *t, struct stored_constraint *c, struct mr_error *err)
+{
+    c->prefix = mem_zero_array(t->n_word, sizeof *c->prefix);
+    if (c->prefix == NULL)
+        return mr_fail(err, MR_NO_MEMORY, "no memory for a mask of %d tokens", (int)t->n_token);
+    const struct token_stretch s = token_trie_stretch(t, c->text, c->key.n_text);
+    for (uint32_t i = s.begin; i < s.end; i++)
+        for (int32_t id = t->node[i].token; id >= 0; id = t->next_token[id])
+            mask_add(c->prefix, id);
+    return MR_OK;
+}
+
+static enum mr_status make_masks(const struct token_trie *t, struct stored_constraint *c, struct mr_error *err)
+{
+    MR_TRY(mask_cache_create(&c->masks, c->constraint, t, err));
+    return mask_cache_warm(c->masks, MASK_CACHE_WARM_WORK, err);
+}
+
 static enum mr_status compile(struct constraint_store *store, struct stored_constraint *c, struct mr_error *err)
 {
-    const struct constraint_source source = {.kind = c->kind, .text = {c->text, c->n_text}};
-    MR_TRY(constraint_create(&c->constraint, &source, err));
+    const struct constraint_source source = {.kind = c->key.kind, .text = {c->text, c->key.n_text}};
+    if (c->key.role == STORED_CONSTRAINT)
+        MR_TRY(constraint_create(&c->constraint, &source, err)); /* what is wrong is told without a trie */
     if (store->trie == NULL)
         MR_TRY(make_trie(store, err));
-    MR_TRY(mask_cache_create(&c->masks, c->constraint, store->trie, err));
-    return mask_cache_warm(c->masks, MASK_CACHE_WARM_WORK, err);
+    switch (c->key.role) {
+    case STORED_CONSTRAINT:
+        return make_masks(store->trie, c, err);
+    case STORED_BAN:
+        return word_ban_create(&c->ban, store->trie, c->text, c->key.n_text, err);
+    case STORED_PREFIX:
+        return make_prefix(store->trie, c, err);
+    case N_STORED_ROLES:
+        break;
+    }
+    return mr_fail(err, MR_BAD_INPUT, "nothing to compile");
 }
 
 /* The next entry, or NULL: the store is about to end. */

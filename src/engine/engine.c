@@ -61,10 +61,11 @@ static enum mr_status create_parts(struct mr_engine *e, struct mr_error *err)
     e->row_wants_logits = mem_array((size_t)e->max_row, sizeof *e->row_wants_logits);
     e->row_adapters = mem_array((size_t)e->max_row, sizeof(struct adapter_set *));
     e->order = mem_array((size_t)n_slot, sizeof *e->order);
+    e->allowed = mem_array(((size_t)info->n_vocab + 63) / 64, sizeof *e->allowed);
     const int n_share = e->options.max_queue + n_slot;
     if (!fair_share_init(&e->shares, n_share) || !admission_init(&e->admission, n_share, n_slot) || e->slot == NULL ||
         e->waiting == NULL || e->row_token == NULL || e->row_seq == NULL || e->row_wants_logits == NULL ||
-        e->row_adapters == NULL || e->order == NULL)
+        e->row_adapters == NULL || e->order == NULL || e->allowed == NULL)
         return mr_fail(err, MR_NO_MEMORY, "no memory for the engine");
     return MR_OK;
 }
@@ -94,7 +95,7 @@ enum mr_status mr_engine_create(struct mr_engine **out, struct mr_model *model, 
 static void free_request(struct mr_engine *e, struct request_record *r)
 {
     adapters_leave(e->model, r);
-    constraint_store_leave(&e->constraints, r->stored);
+    engine_leave_stored(e, r);
     free(r);
 }
 
@@ -112,6 +113,10 @@ void mr_engine_free(struct mr_engine *e)
     sampler_free(e->sampler);
     constraint_store_release(&e->constraints);
     record_queue_release(&e->events);
+    for (struct contest *c; (c = e->contests) != NULL;) {
+        e->contests = c->next;
+        contest_free(c);
+    }
     free(e->slot);
     free(e->waiting);
     free(e->row_token);
@@ -119,27 +124,16 @@ void mr_engine_free(struct mr_engine *e)
     free(e->row_wants_logits);
     free(e->row_adapters);
     free(e->order);
+    free(e->allowed);
     fair_share_release(&e->shares);
     admission_release(&e->admission);
     free(e);
 }
 
-/* Its compiling begins; what comes of it the request learns in the queue. */
-static enum mr_status take_constraint(struct mr_engine *e, struct request_record *r, struct mr_error *err)
+static void unreserve_ends(struct mr_engine *e, int n)
 {
-    static const enum constraint_kind kinds[] = {[MR_CONSTRAINT_JSON_SCHEMA] = CONSTRAINT_JSON_SCHEMA,
-                                                 [MR_CONSTRAINT_JSON_OBJECT] = CONSTRAINT_JSON_OBJECT,
-                                                 [MR_CONSTRAINT_REGEX] = CONSTRAINT_REGEX,
-                                                 [MR_CONSTRAINT_GRAMMAR] = CONSTRAINT_GRAMMAR};
-    if (r->constraint == MR_CONSTRAINT_NONE)
-        return MR_OK;
-    return constraint_store_take(&e->constraints, &r->stored, kinds[r->constraint], request_record_constraint(r),
-                                 (size_t)r->n_constraint, err);
-}
-
-bool engine_is_ready(const struct request_record *r)
-{
-    return r->stored == NULL || stored_constraint_state(r->stored) == STORED_READY;
+    for (int i = 0; i < n; i++)
+        record_queue_unreserve(&e->events, LAST_EVENT_BYTES);
 }
 
 /* Room for the last event of each answer. */
@@ -148,17 +142,30 @@ static bool reserve_ends(struct mr_engine *e, int n)
     for (int i = 0; i < n; i++) {
         if (record_queue_reserve(&e->events, LAST_EVENT_BYTES))
             continue;
-        for (; i > 0; i--)
-            record_queue_unreserve(&e->events, LAST_EVENT_BYTES);
+        unreserve_ends(e, i);
         return false;
     }
     return true;
 }
 
-/* Takes the record, or frees it. */
-static enum mr_status let_in(struct mr_engine *e, struct request_record *r, int32_t deadline_ms, uint64_t *id,
+/* What the request's answers obey, and room for how they end. */
+static enum mr_status prepare(struct mr_engine *e, struct request_record *r, const struct mr_request *request,
+                              struct mr_error *err)
+{
+    MR_TRY(engine_take_stored(e, r, request, err));
+    if (!reserve_ends(e, r->n_return))
+        return mr_fail(err, MR_NO_MEMORY, "no memory for the events of a request");
+    const enum mr_status status = r->n_return < r->n ? contest_begin(e, r, err) : MR_OK;
+    if (status != MR_OK)
+        unreserve_ends(e, r->n_return);
+    return status;
+}
+
+/* Takes the record, or frees it. request: as it came. */
+static enum mr_status let_in(struct mr_engine *e, struct request_record *r, const struct mr_request *request, uint64_t *id,
                              struct mr_error *err)
 {
+    const int32_t deadline_ms = request->deadline_ms;
     const int64_t now = engine_now_us(e);
     if (r->arrival_us == 0 || r->arrival_us > now)
         r->arrival_us = now;
@@ -169,13 +176,11 @@ static enum mr_status let_in(struct mr_engine *e, struct request_record *r, int3
     if (status == MR_OK)
         status = admission_decide(e, r, now, err);
     if (status == MR_OK)
-        status = take_constraint(e, r, err);
-    if (status == MR_OK && !reserve_ends(e, r->n))
-        status = mr_fail(err, MR_NO_MEMORY, "no memory for the events of a request");
+        status = prepare(e, r, request, err);
     if (status != MR_OK) {
         admission_settle(e, r);
         fair_share_leave(&e->shares, r->share);
-        constraint_store_leave(&e->constraints, r->stored);
+        engine_leave_stored(e, r);
         free(r);
         return status;
     }
@@ -192,8 +197,10 @@ enum mr_status mr_engine_submit(struct mr_engine *e, const struct mr_request *re
         return admission_refuse_full(e, err);
     const struct request_limits limits = {.n_vocab = model_info(e->model->model)->n_vocab, .n_ctx = e->n_ctx};
     struct request_record *record;
-    MR_TRY(request_record_create(&record, request, &limits, err));
-    return let_in(e, record, request->deadline_ms, id, err);
+    struct mr_request healed = *request;
+    healed.n_prompt -= engine_heals(e, request);
+    MR_TRY(request_record_create(&record, &healed, &limits, err));
+    return let_in(e, record, request, id, err);
 }
 
 void engine_answer_ended(struct mr_engine *e, struct request_record *r)
@@ -233,8 +240,8 @@ void engine_end_waiting(struct mr_engine *e, int i, enum mr_finish finish) { end
 void engine_end_refused(struct mr_engine *e)
 {
     for (int i = e->n_waiting - 1; i >= 0; i--) {
-        const struct stored_constraint *c = e->waiting[i]->stored;
-        if (c != NULL && stored_constraint_state(c) == STORED_FAILED)
+        const struct stored_constraint *c = engine_failed_stored(e->waiting[i]);
+        if (c != NULL)
             end_waiting(e, i, MR_FINISH_ERROR, c->status, c->error.message);
     }
 }

@@ -11,6 +11,7 @@
 #include "engine/adapters.h"
 #include "engine/admission.h"
 #include "engine/answer.h"
+#include "engine/best_of.h"
 #include "engine/constraint_store.h"
 #include "engine/drafter.h"
 #include "engine/fair_share.h"
@@ -40,11 +41,13 @@ struct sequence {
     int32_t *token;           /* the prompt and the answer so far, room for all that may come */
     int n_token, room;
     int n_cached;                        /* tokens whose keys and values are in the cache */
+    int n_scored;                        /* rows of the prompt that gave its next token's logprob */
     int n_computed;                      /* the most that n_cached has been: rows below are computed again */
     struct mr_logit_bias *bias;          /* the request's, then the tokens that ignore_eos or min_tokens excludes */
     int n_bias, n_early_bias;            /* from min_tokens on, and before */
     struct constraint_state *constraint; /* NULL: the answer is free */
     struct adapter_set adapters;
+    struct word_ban_state ban;
     struct answer answer;
     struct mr_usage usage;
     struct draft_record drafts[N_DRAFT_SOURCES];
@@ -53,6 +56,7 @@ struct sequence {
     int n_row;   /* with the drafts */
     int n_draft; /* which stand at token[n_token] until the sampler has spoken */
     enum draft_source draft_source;
+    int first_logits, n_score; /* of the batch's logits, those of prompt tokens */
     int logits; /* which of the batch's logits are for its next token, those behind drafts follow; -1: none yet */
 };
 
@@ -63,6 +67,7 @@ struct event_record {
     int32_t token;
     int32_t finish; /* enum mr_finish */
     int32_t status; /* enum mr_status, with MR_FINISH_ERROR */
+    bool is_prompt;
     float logprob;
     struct mr_usage usage;
     int32_t n_top;
@@ -89,6 +94,7 @@ struct mr_engine {
     int n_waiting;
     uint64_t next_id;
     struct record_queue events;
+    struct contest *contests;                /* requests whose answers are held back */
     struct drafter drafter[N_DRAFT_SOURCES]; /* asked in this order; propose NULL: none */
     struct fair_share shares;
     struct step_cost cost;
@@ -102,7 +108,8 @@ struct mr_engine {
     const struct adapter_set **row_adapters;
     int n_row, n_logits;
     struct step_shape shape;
-    int *order; /* [max_running] slots, scratch */
+    int *order;        /* [max_running] slots, scratch */
+    uint64_t *allowed; /* a mask of the vocabulary, scratch */
     struct mr_engine_stats stats;
 };
 
@@ -111,6 +118,9 @@ int64_t engine_now_us(const struct mr_engine *e);
 /* Queue the event of a token or an end. text may be NULL. NO_MEMORY: nothing was queued. */
 enum mr_status engine_emit(struct mr_engine *e, const struct event_record *event, const struct mr_logprob *top,
                            const char *text);
+size_t event_bytes(const struct event_record *event); /* with all that follows it */
+/* Into room that was reserved. error: at most MR_ERROR_MAX bytes with its NUL, or NULL. */
+void event_push_end(struct record_queue *q, struct event_record event, const char *error);
 /* Queue the end of an answer whose room was reserved when it was submitted; error may be NULL. */
 void engine_emit_end(struct mr_engine *e, struct event_record event, const char *error);
 
@@ -122,8 +132,21 @@ struct request_record *engine_leave_queue(struct mr_engine *e, int i);
 void engine_end_waiting(struct mr_engine *e, int i, enum mr_finish finish);
 /* End those whose constraint could not be compiled, with what was wrong. */
 void engine_end_refused(struct mr_engine *e);
-/* Whether all that was made ready for the request is. */
-bool engine_is_ready(const struct request_record *request);
+
+/* What answers obey (obey.c). Whether the prompt's last token is taken back. */
+bool engine_heals(const struct mr_engine *e, const struct mr_request *request);
+/* Have compiled what the request's answers obey. request: as it came, with the token that was taken back. On failure what was
+ * taken is still to be left. */
+enum mr_status engine_take_stored(struct mr_engine *e, struct request_record *record, const struct mr_request *request,
+                                  struct mr_error *err);
+void engine_leave_stored(struct mr_engine *e, const struct request_record *record);
+bool engine_is_ready(const struct request_record *record);                                 /* all of it is compiled */
+const struct stored_constraint *engine_failed_stored(const struct request_record *record); /* what could not be; or NULL */
+enum mr_status sequence_start_obeying(struct sequence *s, struct mr_error *err);
+/* *mask: the tokens that may come next (token_trie.h), valid until the next call for any sequence; NULL: all. */
+enum mr_status sequence_allowed(struct mr_engine *e, struct sequence *s, const uint64_t **mask, struct mr_error *err);
+/* The token was chosen. */
+enum mr_status sequence_obey(struct sequence *s, int32_t token, struct mr_error *err);
 
 /* Begin the request's next answer in a free slot, outside the cache. On failure the slot stays free. */
 enum mr_status sequence_start(struct mr_engine *e, struct sequence *s, struct request_record *request, struct mr_error *err);
@@ -168,8 +191,16 @@ int drafts_propose(struct mr_engine *e, struct sequence *s, const struct step_sh
 /* The first n_accepted of the sequence's drafts were what the sampler chose. */
 void drafts_judge(struct mr_engine *e, struct sequence *s, int n_accepted);
 
+/* Logprobs of prompts (prompt_scores.c): whether some are still to come, and from the row of a position. */
+bool sequence_has_scores(const struct sequence *s);
+bool sequence_scores(const struct sequence *s, int position);
+/* Of n rows of a prompt, as many as there are logits for. */
+int scores_rows(const struct mr_engine *e, const struct sequence *s, int n);
+enum mr_status scores_take(struct mr_engine *e, struct sequence *s, struct mr_error *err);
+
 /* Make room for n more tokens, at the cost of cached prefixes, then of those that are junior to s. */
 bool batch_make_room(struct mr_engine *e, struct sequence *s, int n);
+
 /* Choose the rows of the step (batch.c). */
 struct batch batch_build(struct mr_engine *e);
 

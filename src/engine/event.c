@@ -3,11 +3,18 @@
 
 #include "engine/engine_state.h"
 
+size_t event_bytes(const struct event_record *event)
+{
+    return sizeof *event + (size_t)event->n_top * sizeof(struct mr_logprob) + event->n_text + event->n_error;
+}
+
 enum mr_status engine_emit(struct mr_engine *e, const struct event_record *event, const struct mr_logprob *top,
                            const char *text)
 {
+    struct contest *contest = event->is_prompt ? NULL : contest_find(e, event->request);
+    struct record_queue *q = contest != NULL ? &contest->entrant[event->sample].events : &e->events;
     const size_t top_bytes = (size_t)event->n_top * sizeof *top;
-    char *p = record_queue_push(&e->events, sizeof *event + top_bytes + event->n_text);
+    char *p = record_queue_push(q, event_bytes(event));
     if (p == NULL)
         return MR_NO_MEMORY;
     memcpy(p, event, sizeof *event);
@@ -16,19 +23,29 @@ enum mr_status engine_emit(struct mr_engine *e, const struct event_record *event
     if (event->n_text > 0)
         memcpy(p + sizeof *event + top_bytes, text, event->n_text);
     if (event->finish != MR_FINISH_NONE)
-        record_queue_unreserve(&e->events, LAST_EVENT_BYTES);
+        record_queue_unreserve(q, LAST_EVENT_BYTES);
+    if (contest != NULL)
+        contest_held(e, contest, event);
     return MR_OK;
+}
+
+void event_push_end(struct record_queue *q, struct event_record event, const char *error)
+{
+    event.n_top = 0;
+    event.n_text = 0;
+    event.n_error = error != NULL ? (uint32_t)strlen(error) + 1 : 0;
+    char *p = record_queue_push_reserved(q, LAST_EVENT_BYTES);
+    memcpy(p, &event, sizeof event);
+    if (error != NULL)
+        memcpy(p + sizeof event, error, event.n_error);
 }
 
 void engine_emit_end(struct mr_engine *e, struct event_record event, const char *error)
 {
-    event.n_top = 0;
-    event.n_text = 0;
-    event.n_error = error != NULL ? (uint32_t)strlen(error) + 1 : 0; /* at most MR_ERROR_MAX */
-    char *p = record_queue_push_reserved(&e->events, LAST_EVENT_BYTES);
-    memcpy(p, &event, sizeof event);
-    if (error != NULL)
-        memcpy(p + sizeof event, error, event.n_error);
+    struct contest *contest = contest_find(e, event.request);
+    event_push_end(contest != NULL ? &contest->entrant[event.sample].events : &e->events, event, error);
+    if (contest != NULL)
+        contest_held(e, contest, &event);
 }
 
 bool mr_engine_next_event(struct mr_engine *e, struct mr_event *out)
@@ -42,6 +59,7 @@ bool mr_engine_next_event(struct mr_engine *e, struct mr_event *out)
     *out = (struct mr_event){.request = event.request,
                              .sample = event.sample,
                              .token = event.token,
+                             .is_prompt = event.is_prompt,
                              .logprob = event.logprob,
                              .n_top = event.n_top,
                              .finish = (enum mr_finish)event.finish,

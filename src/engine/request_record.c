@@ -10,7 +10,7 @@
 
 void mr_request_defaults(struct mr_request *request)
 {
-    *request = (struct mr_request){.max_tokens = -1, .n = 1};
+    *request = (struct mr_request){.max_tokens = -1, .n = 1, .prompt_logprobs = -1};
     mr_sampling_defaults(&request->sampling);
 }
 
@@ -24,11 +24,15 @@ static enum mr_status check_numbers(const struct mr_request *r, struct mr_error 
         {"priority", r->priority, -MR_PRIORITY_MAX, MR_PRIORITY_MAX},
         {"deadline_ms", r->deadline_ms, 0, INT32_MAX},
         {"n_retry", r->n_retry, 0, INT32_MAX},
+        {"prompt_logprobs", r->prompt_logprobs, -1, MR_TOP_LOGPROBS_MAX},
+        {"best_of", r->best_of, 0, MR_N_MAX},
     };
     for (size_t i = 0; i < sizeof field / sizeof *field; i++)
         if (field[i].value < field[i].low || field[i].value > field[i].high)
             return mr_fail(err, MR_BAD_INPUT, "%s is %d, must be from %d to %d", field[i].name, field[i].value, field[i].low,
                            field[i].high);
+    if (r->best_of > 0 && r->best_of < r->n)
+        return mr_fail(err, MR_BAD_INPUT, "best_of is %d, fewer than the %d answers of n", r->best_of, r->n);
     if (r->max_tokens < -1)
         return mr_fail(err, MR_BAD_INPUT, "max_tokens is %d, must be -1 (until the context is full) or more", r->max_tokens);
     if (r->arrival_us < 0)
@@ -121,10 +125,40 @@ static enum mr_status check_adapters(const struct mr_request *r, struct mr_error
     return MR_OK;
 }
 
+/* *bytes: of all words with their NUL. */
+static enum mr_status check_bad_words(const struct mr_request *r, size_t *bytes, struct mr_error *err)
+{
+    *bytes = 0;
+    if (r->n_bad_word < 0 || r->n_bad_word > MR_BAD_WORDS_MAX)
+        return mr_fail(err, MR_BAD_INPUT, "bad_word has %d words, at most %d are possible", r->n_bad_word, MR_BAD_WORDS_MAX);
+    for (int32_t i = 0; i < r->n_bad_word; i++) {
+        const size_t n = strnlen(r->bad_word[i], MR_BAD_WORD_BYTES_MAX + 1);
+        if (n == 0 || n > MR_BAD_WORD_BYTES_MAX)
+            return mr_fail(err, MR_BAD_INPUT, "bad_word[%d] is %s, must have 1 to %d bytes", i, n == 0 ? "empty" : "too long",
+                           MR_BAD_WORD_BYTES_MAX);
+        *bytes += n + 1;
+    }
+    if (r->token_healing && (r->n_bad_word > 0 || r->constraint != MR_CONSTRAINT_NONE))
+        return mr_fail(err, MR_BAD_INPUT,
+                       "token_healing excludes bad_word and a constraint: the first token belongs to the prompt");
+    return MR_OK;
+}
+
 /* Bytes of the texts behind a record. */
 struct tail_bytes {
-    size_t stop, constraint, salt;
+    size_t stop, constraint, salt, bad_word;
 };
+
+/* Each with its NUL; returns where they end. */
+static char *copy_strings(char *p, const char *const *s, int32_t n)
+{
+    for (int32_t i = 0; i < n; i++) {
+        const size_t bytes = strlen(s[i]) + 1;
+        memcpy(p, s[i], bytes);
+        p += bytes;
+    }
+    return p;
+}
 
 static void copy_tail(struct request_record *record, const struct mr_request *r, const struct tail_bytes *bytes)
 {
@@ -140,15 +174,13 @@ static void copy_tail(struct request_record *record, const struct mr_request *r,
     if (r->n_adapter > 0)
         memcpy(p, r->adapter, (size_t)r->n_adapter * sizeof *r->adapter);
     p += (size_t)r->n_adapter * sizeof *r->adapter;
-    for (int32_t i = 0; i < r->n_stop; i++) {
-        const size_t n = strlen(r->stop[i]) + 1;
-        memcpy(p, r->stop[i], n);
-        p += n;
-    }
+    p = copy_strings(p, r->stop, r->n_stop);
     if (bytes->constraint > 0)
         memcpy(p, r->constraint_text, bytes->constraint);
+    p += bytes->constraint;
     if (bytes->salt > 0)
-        memcpy(p + bytes->constraint, r->cache_salt, bytes->salt);
+        memcpy(p, r->cache_salt, bytes->salt);
+    copy_strings(p + bytes->salt, r->bad_word, r->n_bad_word);
 }
 
 enum mr_status request_record_create(struct request_record **out, const struct mr_request *r,
@@ -160,6 +192,7 @@ enum mr_status request_record_create(struct request_record **out, const struct m
     MR_TRY(check_stop(r, &tail.stop, err));
     MR_TRY(check_constraint(r, &tail.constraint, err));
     MR_TRY(check_salt(r, &tail.salt, err));
+    MR_TRY(check_bad_words(r, &tail.bad_word, err));
     MR_TRY(sampling_check(&r->sampling, r->bias, r->n_bias, limits->n_vocab, err));
     MR_TRY(check_numbers(r, err));
     MR_TRY(check_ends(r, limits, err));
@@ -167,7 +200,7 @@ enum mr_status request_record_create(struct request_record **out, const struct m
     /* No sum overflows: a prompt is shorter than the context, the rest is bounded above. */
     const size_t bytes = sizeof **out + (size_t)r->n_prompt * sizeof *r->prompt + (size_t)r->n_bias * sizeof *r->bias +
                          (size_t)r->n_stop_token * sizeof *r->stop_token + (size_t)r->n_adapter * sizeof *r->adapter +
-                         tail.stop + tail.constraint + tail.salt;
+                         tail.stop + tail.constraint + tail.salt + tail.bad_word;
     struct request_record *record = mem_array(bytes, 1);
     if (record == NULL)
         return mr_fail(err, MR_NO_MEMORY, "no memory for a request of %d tokens", r->n_prompt);
@@ -182,14 +215,19 @@ enum mr_status request_record_create(struct request_record **out, const struct m
                                       .n_constraint = (int32_t)tail.constraint,
                                       .n_salt = (int32_t)tail.salt,
                                       .n_adapter = r->n_adapter,
-                                      .n = r->n,
-                                      .n_open = r->n,
+                                      .n_bad_word = (int32_t)tail.bad_word,
+                                      .prompt_logprobs = r->prompt_logprobs,
+                                      .n = r->best_of > 0 ? r->best_of : r->n,
+                                      .n_return = r->n,
+                                      .n_open = r->best_of > 0 ? r->best_of : r->n,
                                       .priority = r->priority,
                                       .key = r->key,
                                       .arrival_us = r->arrival_us,
                                       .n_retry = r->n_retry,
                                       .ignore_eos = r->ignore_eos,
                                       .show_special = r->show_special};
+    if (record->n_return < record->n && r->sampling.n_logprobs < 0)
+        record->sampling.n_logprobs = 0; /* what the best is measured by */
     copy_tail(record, r, &tail);
     *out = record;
     return MR_OK;
@@ -230,3 +268,5 @@ const char *request_record_constraint(const struct request_record *r)
 }
 
 const char *request_record_salt(const struct request_record *r) { return request_record_constraint(r) + r->n_constraint; }
+
+const char *request_record_bad_word(const struct request_record *r) { return request_record_salt(r) + r->n_salt; }

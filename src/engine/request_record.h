@@ -21,17 +21,20 @@ struct request_record {
     int32_t n_constraint;
     int32_t n_salt;
     int32_t n_adapter;
-    int32_t n; /* answers */
+    int32_t n_bad_word; /* bytes, each word with its NUL */
+    int32_t prompt_logprobs;
+    int32_t n_return; /* answers that are returned, of the n */
+    int32_t n;        /* answers */
     int32_t priority;
     uint64_t key;
     int64_t deadline_us; /* INT64_MAX: none */
     bool ignore_eos;
     bool show_special;
     /* the engine's: */
-    int32_t n_started;                /* answers that have left the queue */
-    int32_t n_open;                   /* answers that have not ended */
-    int32_t share;                    /* the key's place among the shares */
-    struct stored_constraint *stored; /* NULL: the answer is free */
+    int32_t n_started;                   /* answers that have left the queue */
+    int32_t n_open;                      /* answers that have not ended */
+    int32_t share;                       /* the key's place among the shares */
+    struct stored_constraint *stored[3]; /* by enum stored_role; NULL: there is none */
     int32_t n_retry;
     int32_t n_uncached;      /* rows of the prompt that the cache did not have when it was let in */
     int32_t expected_answer; /* tokens; of what it costs */
@@ -39,7 +42,7 @@ struct request_record {
     double cost_left;        /* model tokens that it took and has not used */
     bool is_bound;           /* the latency target is meant for it */
     /* behind it: n_prompt token ids, n_bias entries, n_stop_token ids, n_adapter entries, n_stop strings with their NUL,
-     * n_constraint bytes, n_salt bytes */
+     * n_constraint bytes, n_salt bytes, n_bad_word bytes */
 };
 
 /* What a request must not exceed. */
@@ -60,5 +63,6 @@ const struct mr_adapter_use *request_record_adapter(const struct request_record 
 void request_record_stop(const struct request_record *r, const char *stop[MR_STOP_MAX]);
 const char *request_record_constraint(const struct request_record *r); /* n_constraint bytes, no NUL */
 const char *request_record_salt(const struct request_record *r);       /* n_salt bytes, no NUL */
+const char *request_record_bad_word(const struct request_record *r);   /* n_bad_word bytes */
 
 #endif

@@ -38,9 +38,8 @@ static enum mr_status start_parts(struct mr_engine *e, struct sequence *s, struc
     s->n_token = r->n_prompt;
     fill_bias(m, s);
     adapters_find(m, request_record_adapter(r), r->n_adapter, &s->adapters);
-    if (r->stored != NULL)
-        MR_TRY(constraint_state_create(&s->constraint, r->stored->masks, err));
-    return answer_start(&s->answer, m->tokenizer, r, err);
+    MR_TRY(answer_start(&s->answer, m->tokenizer, r, err));
+    return sequence_start_obeying(s, err);
 }
 
 static void release_parts(struct sequence *s)

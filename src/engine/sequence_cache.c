@@ -62,7 +62,7 @@ void sequence_match_prefix(struct mr_engine *e, struct sequence *s)
                                               [PREFIX_UNKNOWN] = MR_CACHE_DIFFERENT,
                                               [PREFIX_EVICTED] = MR_CACHE_EVICTED,
                                               [PREFIX_NO_WINDOW] = MR_CACHE_WINDOW};
-    if (e->prefixes == NULL)
+    if (e->prefixes == NULL || sequence_has_scores(s))
         return;
     const int n_block = (s->n_token - 1) / KV_BLOCK; /* the last row gives the logits */
     enum prefix_miss why;
@@ -83,7 +83,7 @@ void sequence_match_prefix(struct mr_engine *e, struct sequence *s)
 bool sequence_waits_for_prefix(struct mr_engine *e, struct sequence *s)
 {
     sequence_match_prefix(e, s); /* somebody may have computed the same since */
-    return second_tier_fetch(e, s);
+    return !sequence_has_scores(s) && second_tier_fetch(e, s);
 }
 
 void sequence_enter_cache(struct mr_engine *e, struct sequence *s)

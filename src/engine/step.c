@@ -62,9 +62,8 @@ static enum mr_status emit_token(struct mr_engine *e, struct sequence *s, const 
 static enum mr_status advance(struct mr_engine *e, struct sequence *s, const float *logits, int32_t draft,
                               enum mr_finish *finish, struct mr_error *err)
 {
-    const uint64_t *allowed = NULL;
-    if (s->constraint != NULL)
-        MR_TRY(constraint_mask(&allowed, s->constraint, err));
+    const uint64_t *allowed;
+    MR_TRY(sequence_allowed(e, s, &allowed, err));
     const struct sample_point point = {.params = &s->request->sampling,
                                        .bias = s->bias,
                                        .n_bias = s->usage.n_generated < s->request->min_tokens ? s->n_early_bias : s->n_bias,
@@ -75,8 +74,7 @@ static enum mr_status advance(struct mr_engine *e, struct sequence *s, const flo
                                        .sample = s->sample};
     struct sampled chosen;
     MR_TRY(sampler_pick(e->sampler, logits, &point, &chosen, err));
-    if (s->constraint != NULL)
-        MR_TRY(constraint_accept(s->constraint, chosen.token, err));
+    MR_TRY(sequence_obey(s, chosen.token, err));
     s->token[s->n_token++] = chosen.token;
     s->usage.n_accepted += chosen.token == draft;
     count_token(e, s);
@@ -107,7 +105,9 @@ static void take_rows(struct mr_engine *e, struct sequence *s)
     const int n_before = s->n_cached;
     const bool is_full = s->n_token == s->room; /* a request for no tokens ends once its prompt has been computed */
     s->n_cached += s->n_row - s->n_draft;
-    if (s->logits >= 0 && !is_full)
+    if (s->n_score > 0)
+        status = scores_take(e, s, &err);
+    if (status == MR_OK && s->logits >= 0 && !is_full)
         status = take_logits(e, s, &finish, &err);
     kv_seq_settle(model_kv_cache(e->kv), s->kv, s->n_cached);
     sequence_publish(e, s, n_before);

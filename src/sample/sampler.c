@@ -191,9 +191,18 @@ enum mr_status sampler_pick(struct sampler *s, const float *logits, const struct
     MR_TRY(check_logits(logits, s->n_vocab, err));
     out->token = choose(s, adjust(s, logits, point), point);
     if (out->token < 0)
-        return mr_fail(err, MR_BAD_INPUT, "logit_bias excludes every token%s",
+        return mr_fail(err, MR_BAD_INPUT, "logit_bias or bad_word excludes every token%s",
                        point->allowed != NULL ? " that the constraint allows" : "");
     if (point->params->n_logprobs >= 0)
         report(s, logits, point->params->n_logprobs, out);
+    return MR_OK;
+}
+
+enum mr_status sampler_score(struct sampler *s, const float *logits, int32_t token, int n_top, struct sampled *out,
+                             struct mr_error *err)
+{
+    *out = (struct sampled){.token = token};
+    MR_TRY(check_logits(logits, s->n_vocab, err));
+    report(s, logits, n_top, out);
     return MR_OK;
 }

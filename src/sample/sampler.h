@@ -41,4 +41,9 @@ void sampler_free(struct sampler *s); /* takes NULL */
 enum mr_status sampler_pick(struct sampler *s, const float *logits, const struct sample_point *point, struct sampled *out,
                             struct mr_error *err);
 
+/* What the model thought of a token that stands there already: out->token is `token`, with its logprob and the n_top likeliest.
+ * BAD_FORMAT: as above. */
+enum mr_status sampler_score(struct sampler *s, const float *logits, int32_t token, int n_top, struct sampled *out,
+                             struct mr_error *err);
+
 #endif

@@ -200,6 +200,19 @@ enum mr_status token_trie_create(struct token_trie **out, const struct token_pie
     return MR_OK;
 }
 
+struct token_stretch token_trie_stretch(const struct token_trie *t, const char *s, size_t n)
+{
+    uint32_t at = 0;
+    for (size_t i = 0; i < n; i++) {
+        const uint32_t end = t->node[at++].end;
+        while (at < end && t->node[at].byte != (unsigned char)s[i])
+            at = t->node[at].end;
+        if (at >= end)
+            return (struct token_stretch){0, 0};
+    }
+    return (struct token_stretch){at, t->node[at].end};
+}
+
 void token_trie_free(struct token_trie *t)
 {
     if (t == NULL)

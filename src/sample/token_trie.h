@@ -60,6 +60,12 @@ static inline void mask_add(uint64_t *mask, int32_t token) { mask[token / 64] |=
 /* The longest token that the text begins with; -1: none. *length: its bytes. */
 int32_t token_trie_longest(const struct token_trie *t, const char *s, size_t n, size_t *length);
 
+/* The nodes [begin, end) of the tokens that begin with a text of at least one byte; none: begin == end. */
+struct token_stretch {
+    uint32_t begin, end;
+};
+struct token_stretch token_trie_stretch(const struct token_trie *t, const char *s, size_t n);
+
 /* A string and the token it belongs to. */
 struct token_entry {
     uint64_t key; /* see token_entry */

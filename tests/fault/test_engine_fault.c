@@ -19,6 +19,13 @@ static struct mr_request request(void)
     r.ignore_eos = constraint == MR_CONSTRAINT_NONE;
     r.constraint = constraint;
     r.constraint_text = "[ab]{20}";
+    if (constraint != MR_CONSTRAINT_NONE) { /* all that takes memory of its own */
+        static const char *const word[] = {"aba"};
+        r.bad_word = word;
+        r.n_bad_word = 1;
+        r.prompt_logprobs = 2;
+        r.best_of = 2;
+    }
     r.stop = stop;
     r.n_stop = 1;
     return r;

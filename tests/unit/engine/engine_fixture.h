@@ -87,7 +87,7 @@ static inline void write_model(char *path, const char *source)
 }
 
 /* source: a model of tests/golden/data, of N_VOCAB tokens. */
-static inline struct mr_model *fixture_model_of(const char *source, int n_thread)
+static inline struct mr_model *fixture_model_with(const char *source, int n_thread, int kv_int8)
 {
     char path[] = "/tmp/millrace-model-XXXXXX";
     struct mr_error err = {{0}};
@@ -97,11 +97,17 @@ static inline struct mr_model *fixture_model_of(const char *source, int n_thread
     mr_options_defaults(&options);
     options.threads = n_thread;
     options.max_running = 64;
+    options.kv_int8 = kv_int8;
     options.cpu = getenv("MILLRACE_CPU");
     check(mr_model_open(&m, path, &options, &err), &err);
     unlink(path);
     assert_int_equal(model_info(m->model)->n_vocab, N_VOCAB);
     return m;
+}
+
+static inline struct mr_model *fixture_model_of(const char *source, int n_thread)
+{
+    return fixture_model_with(source, n_thread, 0);
 }
 
 static inline struct mr_model *fixture_model(int n_thread)
@@ -129,6 +135,8 @@ struct outcome {
     int32_t token[1024];
     int n_token;
     float logprob[1024];
+    float scored[256]; /* logprobs of the prompt's tokens */
+    int n_scored;
     char text[2048];
     size_t n_text;
     enum mr_finish finish;
@@ -147,6 +155,10 @@ static inline void take_events(struct mr_engine *e, struct outcome *o, int n)
             i++;
         assert_true(i < n);
         assert_int_equal(o[i].finish, MR_FINISH_NONE); /* nothing comes after the end */
+        if (event.is_prompt) {
+            o[i].scored[o[i].n_scored++] = event.logprob;
+            continue;
+        }
         if (event.token >= 0) {
             o[i].logprob[o[i].n_token] = event.logprob;
             o[i].token[o[i].n_token++] = event.token;
