@@ -393,7 +393,7 @@ struct mr_engine_stats {
     int64_t n_found;           /* of those, in the prefix cache or the prompt of another answer */
     /* Admission: */
     double load;             /* work offered over the capacity, in the last ten seconds */
-    double capacity;         /* model tokens a second, in batches of batch_cap; 0: not known yet */
+    double capacity;         /* model tokens a second, in batches as a high load allows; 0: not known yet */
     double bucket_size;      /* model tokens */
     double bucket_level;     /* of those, what is there; below 0 where others than the bucket decide */
     int32_t batch_cap;       /* answers that may run together now */

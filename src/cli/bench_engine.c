@@ -17,11 +17,15 @@ struct load_arguments {
     float rate;
     int max_running, kv_tokens, itl_target_ms, batching, kv_policy;
     bool prefix_cache;
+    int latency_metric, admission;
+    float low_load, high_load;
     struct mr_adapter_use adapter[MR_ADAPTERS_MAX];
 };
 
 static const char *const batchings[] = {"continuous", "none", "static", "dynamic", NULL}; /* in the order of enum mr_batching */
 
+static const char *const latency_metrics[] = {"ttft", "e2e", NULL}; /* in the order of enum mr_latency */
+static const char *const on_off[] = {"on", "off", NULL};
 static const char *const kv_policies[] = {"paged", "reserve", "grow", NULL}; /* in the order of enum mr_kv_policy */
 
 #define FIELD(name) offsetof(struct load_arguments, name)
@@ -112,6 +116,49 @@ static const struct argument rows[] = {
      .parse = argument_choice,
      .offset = FIELD(kv_policy),
      .choice = kv_policies},
+    {.name = "gen-most",
+     .value = "N",
+     .help = "Answers of --gen to N tokens, all as likely",
+     .parse = argument_int,
+     .offset = FIELD(load.answer_most),
+     .low = 1,
+     .high = 1 << 20},
+    {.name = "warm-up",
+     .value = "N",
+     .help = "Requests before those that count (default: 0)",
+     .parse = argument_int,
+     .offset = FIELD(load.n_warm),
+     .high = 10000},
+    {.name = "latency-target",
+     .value = "MS",
+     .help = "Let in only what is likely to be answered within it, which is then goodput; 0: all (default: 0)",
+     .parse = argument_int,
+     .offset = FIELD(load.latency_target_ms),
+     .high = 3600000},
+    {.name = "latency-metric",
+     .value = "WHAT",
+     .help = "ttft (the first token) or e2e (the whole answer) (default: ttft)",
+     .parse = argument_choice,
+     .offset = FIELD(latency_metric),
+     .choice = latency_metrics},
+    {.name = "admission",
+     .value = "HOW",
+     .help = "on, or off: let in all, and measure the target only (default: on)",
+     .parse = argument_choice,
+     .offset = FIELD(admission),
+     .choice = on_off},
+    {.name = "low-load",
+     .value = "X",
+     .help = "Share of the capacity below which batches are filled (default: 0.6)",
+     .parse = argument_float,
+     .offset = FIELD(low_load),
+     .high = 1000},
+    {.name = "high-load",
+     .value = "X",
+     .help = "Share above which prompts are computed one at a time (default: 0.8)",
+     .parse = argument_float,
+     .offset = FIELD(high_load),
+     .high = 1000},
     {.name = "no-prefix-cache", .help = "Share no prompts", .parse = argument_unflag, .offset = FIELD(prefix_cache)},
     {0}};
 
@@ -129,6 +176,11 @@ static enum mr_status run(struct load_arguments *a, const struct model_arguments
     options.itl_target_ms = a->itl_target_ms;
     options.batching = a->batching;
     options.kv_policy = a->kv_policy;
+    options.latency_target_ms = a->load.latency_target_ms;
+    options.latency_metric = a->latency_metric;
+    options.admission = a->admission == 0;
+    options.low_load = a->low_load;
+    options.high_load = a->high_load;
     options.prefix_cache = a->prefix_cache;
     enum mr_status status = load_model(&model, m, &options, err);
     if (status == MR_OK)
@@ -159,6 +211,8 @@ int bench_engine(int argc, char **argv)
     struct load_arguments a = {.load = {.n_request = 64, .seed = 1, .ttft_target_ms = 500, .stopped = interrupt_seen},
                                .max_running = 16,
                                .itl_target_ms = 50,
+                               .low_load = 0.6F,
+                               .high_load = 0.8F,
                                .prefix_cache = true};
     struct model_arguments m = {0};
     const struct argument_group groups[] = {{"Model:", model_argument, &m},
@@ -177,6 +231,7 @@ int bench_engine(int argc, char **argv)
     if (status != ARGUMENTS_GO_ON)
         return status;
     a.load.rate = (double)a.rate;
+    a.load.latency_metric = (enum mr_latency)a.latency_metric;
     a.load.itl_target_ms = a.itl_target_ms > 0 ? a.itl_target_ms : 50;
     struct mr_error err = {{0}};
     struct engine_load_result result;

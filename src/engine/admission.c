@@ -21,7 +21,7 @@ static const int64_t retry_max_ms = 3600 * 1000, retry_unknown_ms = 1000;
 
 bool admission_init(struct admission *a, int n_account, int max_running)
 {
-    *a = (struct admission){.n_account = n_account, .cap = max_running, .prompts_max = max_running};
+    *a = (struct admission){.n_account = n_account, .serial = max_running, .cap = max_running, .prompts_max = max_running};
     target_control_init(&a->target);
     promises_init(&a->promises);
     a->account = mem_zero_array((size_t)n_account, sizeof *a->account);
@@ -55,7 +55,7 @@ static void measure_pace(struct mr_engine *e)
     const double rows = a->n_decode + a->n_prompt, depth = rows > 0 ? a->attended / rows : 0;
     const double step = step_cost_batch_us(&e->cost, 0, 0, 0), plain = step_cost_batch_us(&e->cost, 1, depth, 0);
     const double decode = plain - step, prompt = step_cost_batch_us(&e->cost, 1, depth, 1) - plain;
-    const double us = a->n_decode * (step / a->cap + decode) + a->n_prompt * prompt;
+    const double us = a->n_decode * (step / a->serial + decode) + a->n_prompt * prompt;
     const double tokens = a->n_decode * step_cost_decode_weight(&e->cost) + a->n_prompt;
     a->pace = (struct pace){.step = step,
                             .decode = decode,
@@ -64,15 +64,15 @@ static void measure_pace(struct mr_engine *e)
                             .capacity = us > 0 ? tokens * 1e6 / us : 0};
 }
 
-/* The largest batch whose step keeps the target between tokens, not below the knee of the cost curve: where the constant is
- * shared by so many that another one costs as much as its share. */
+/* The largest batch whose step, with the prompts that come with it, keeps the target between tokens, not below the knee of the
+ * cost curve: where the constant is shared by so many that another one costs as much as its share. */
 static double serial_batch(const struct mr_engine *e)
 {
     const struct pace *p = &e->admission.pace;
     if (p->decode <= 0)
         return e->options.max_running;
     const double knee = p->step / p->decode, target = e->options.itl_target_ms * 1e3;
-    const double timely = target > 0 ? (target - p->step) / p->decode : e->options.max_running;
+    const double timely = target > 0 ? (target - p->step) / (p->decode + p->prompts * p->prompt) : e->options.max_running;
     return knee > timely ? knee : timely;
 }
 
@@ -102,15 +102,14 @@ void admission_plan(struct mr_engine *e)
     target_control_update(&a->target, e->now_us, a->n_refused);
     const double load = load_window_rate(&a->offered, e->now_us) / a->pace.capacity;
     a->position = load_position(a->position, load, (double)e->options.low_load, (double)e->options.high_load);
-    double serial = serial_batch(e), timely = timely_batch(e);
-    serial = serial < 1 ? 1 : serial > full ? full : serial;
-    double cap = full + a->position * (serial - full);
+    const double serial = serial_batch(e), timely = timely_batch(e);
+    a->serial = serial < 1 ? 1 : serial < timely ? serial : timely;
+    double cap = full + a->position * (a->serial - full);
     cap = cap < timely ? cap : timely;
     if (cap < 2 && !step_cost_knows_batches(&e->cost))
         cap = 2; /* to learn what a second one costs */
     a->cap = cap < full ? (int)cap : e->options.max_running;
     a->prompts_max = (int)(full + a->position * (1 - full));
-    measure_pace(e);
 }
 
 bool admission_may_start(const struct mr_engine *e)

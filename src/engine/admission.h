@@ -33,7 +33,7 @@ struct key_account {
 struct pace {
     double step, decode, prompt; /* of a step, of one more row of an answer, of a prompt */
     double prompts;              /* rows of prompts for each of an answer */
-    double capacity;             /* model tokens a second in batches of the present cap */
+    double capacity;             /* model tokens a second in batches as large as a high load allows */
 };
 
 struct admission {
@@ -47,7 +47,8 @@ struct admission {
     double n_decode, n_prompt, attended;          /* rows of recent steps, older ones weighing less */
     struct pace pace;
     double position; /* load_position */
-    int cap;         /* answers that may run */
+    double serial;   /* answers that may run at a high load */
+    int cap;         /* that may run now */
     int prompts_max; /* requests whose prompts are computed at a time */
     int64_t n_refused, retry_after_ms;
 };

@@ -211,14 +211,21 @@ static double room_for_scatter(const struct mr_engine *e)
     return scatter > widest ? widest / scatter : 1;
 }
 
+double batch_prompt_us(const struct mr_engine *e, double streams_us)
+{
+    const double target = e->options.itl_target_ms * 1e3, part = room_for_scatter(e);
+    const double room = target * part - streams_us,
+                 least = prompt_share_min * part * (streams_us > target ? streams_us : target);
+    return room > least ? room : least;
+}
+
 static int rows_at_least(const struct mr_engine *e, int first, int n_todo)
 {
     if (e->shape.n_prompt > 0)
         return 0; /* another prompt gets on */
     const int most = PROMPT_ROWS_MIN < n_todo ? PROMPT_ROWS_MIN : n_todo;
-    const double target = e->options.itl_target_ms * 1e3, streams = step_cost_us(&e->cost, &e->shape);
-    const double share = prompt_share_min * room_for_scatter(e) * (streams > target ? streams : target);
-    const int n = step_cost_rows(&e->cost, &e->shape, first, most, streams + share);
+    const double streams = step_cost_us(&e->cost, &e->shape);
+    const int n = step_cost_rows(&e->cost, &e->shape, first, most, streams + batch_prompt_us(e, streams));
     return n > 1 ? n : 1;
 }
 

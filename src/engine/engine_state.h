@@ -201,6 +201,8 @@ enum mr_status scores_take(struct mr_engine *e, struct sequence *s, struct mr_er
 /* Make room for n more tokens, at the cost of cached prefixes, then of those that are junior to s. */
 bool batch_make_room(struct mr_engine *e, struct sequence *s, int n);
 
+/* Microseconds that a step has for rows of prompts beside answers that take so long. */
+double batch_prompt_us(const struct mr_engine *e, double streams_us);
 /* Choose the rows of the step (batch.c). */
 struct batch batch_build(struct mr_engine *e);
 

@@ -3,8 +3,7 @@
 
 enum {
     SLOTS_MAX = 64,
-    AHEAD_EXACT = 1024, /* answers ahead that are placed one by one */
-    PROMPT_ROWS_BESIDE = KV_BLOCK
+    AHEAD_EXACT = 1024 /* answers ahead that are placed one by one */
 };
 
 double pace_step_us(const struct pace *p, double b) { return p->step + b * (p->decode + p->prompts * p->prompt); }
@@ -69,11 +68,10 @@ static struct work work_ahead(struct mr_engine *e, const struct request_record *
 static double prompt_row_us(const struct mr_engine *e, double n)
 {
     const struct pace *p = &e->admission.pace;
-    const double target = e->options.itl_target_ms * 1e3, streams = p->step + n * p->decode, room = target - streams;
-    if (n < 1 || target == 0)
+    if (n < 1 || e->options.itl_target_ms == 0 || p->prompt <= 0)
         return p->prompt;
-    const double rows = p->prompt > 0 && room > PROMPT_ROWS_BESIDE * p->prompt ? room / p->prompt : PROMPT_ROWS_BESIDE;
-    return p->prompt + streams / rows;
+    const double streams = p->step + n * p->decode, rows = batch_prompt_us(e, streams) / p->prompt;
+    return p->prompt + streams / (rows > 1 ? rows : 1);
 }
 
 /* Answers that are being generated. */

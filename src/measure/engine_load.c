@@ -24,7 +24,7 @@ struct arrival {
     uint64_t id;
     int64_t first_us, last_us;
     int n_token;
-    bool ended, good;
+    bool ended, good, refused, is_bound;
     int n_wide; /* gaps wider than the target allows */
     double queue_ms;
 };
@@ -35,7 +35,8 @@ struct run {
     int n_vocab, n_ctx;
     int64_t begin_us;
     struct arrival *arrival;
-    int n_arrival, n_submitted, n_ended;
+    int n_arrival, n_submitted, n_ended, n_refused;
+    struct mr_engine_stats before;
     int32_t *prompt;
     double *gap; /* milliseconds between tokens of one answer */
     size_t n_gap, gap_capacity;
@@ -73,16 +74,19 @@ static void plan_arrivals(struct run *r)
         struct arrival *a = &r->arrival[n++];
         *a = (struct arrival){.at_us = (int64_t)at};
         a->n_prompt = l->shared + (l->prompt_tokens > 0 ? l->prompt_tokens : log_normal(r, PROMPT_MEDIAN, prompt_sigma));
-        a->n_answer = l->answer_tokens > 0 ? l->answer_tokens : log_normal(r, ANSWER_MEDIAN, answer_sigma);
+        const int spread = l->answer_most > l->answer_tokens ? l->answer_most - l->answer_tokens + 1 : 0;
+        a->n_answer = spread > 0             ? l->answer_tokens + (int)(spread * uniform(r))
+                      : l->answer_tokens > 0 ? l->answer_tokens
+                                             : log_normal(r, ANSWER_MEDIAN, answer_sigma);
         if (l->long_prompt > 0 && i == l->n_request / 2)
             r->arrival[n++] = (struct arrival){.at_us = (int64_t)at + 1000000, .n_prompt = l->long_prompt, .n_answer = 1};
     }
     r->n_arrival = n;
 }
 
-static enum mr_status submit(struct run *r, struct arrival *a, struct mr_error *err)
+/* number: requests of different numbers have different prompts. Refused requests count as missed. */
+static enum mr_status submit(struct run *r, struct arrival *a, int number, struct mr_error *err)
 {
-    const int number = (int)(a - r->arrival);
     struct mr_request request;
     mr_request_defaults(&request);
     if (a->n_prompt >= r->n_ctx)
@@ -97,7 +101,18 @@ static enum mr_status submit(struct run *r, struct arrival *a, struct mr_error *
     request.n_adapter = r->load->n_adapter > 0;
     if (request.n_adapter > 0)
         request.adapter = &r->load->adapter[number % r->load->n_adapter];
-    return mr_engine_submit(r->engine, &request, &a->id, err);
+    request.arrival_us = r->begin_us + a->at_us;
+    const enum mr_status status = mr_engine_submit(r->engine, &request, &a->id, err);
+    a->refused = status == MR_BUSY || status == MR_FULL;
+    r->n_ended += a->refused;
+    r->n_refused += a->refused;
+    return a->refused ? MR_OK : status;
+}
+
+/* What the latency target is about. */
+static int64_t latency_us(const struct engine_load *l, const struct arrival *a)
+{
+    return (l->latency_metric == MR_LATENCY_E2E ? a->last_us : a->first_us) - a->at_us;
 }
 
 static bool take_gap(struct run *r, struct arrival *a, int64_t now)
@@ -108,6 +123,13 @@ static bool take_gap(struct run *r, struct arrival *a, int64_t now)
         return false;
     r->gap[r->n_gap++] = ms;
     return true;
+}
+
+static bool is_good(const struct engine_load *l, const struct arrival *a)
+{
+    if (l->latency_target_ms > 0)
+        return latency_us(l, a) <= (int64_t)l->latency_target_ms * 1000;
+    return a->first_us - a->at_us <= (int64_t)l->ttft_target_ms * 1000 && a->n_wide * 100 <= a->n_token;
 }
 
 static enum mr_status take_events(struct run *r, struct mr_error *err)
@@ -131,7 +153,8 @@ static enum mr_status take_events(struct run *r, struct mr_error *err)
             continue;
         a->ended = true;
         a->queue_ms = (double)event.usage.queue_us / 1e3;
-        a->good = a->first_us - a->at_us <= (int64_t)r->load->ttft_target_ms * 1000 && a->n_wide * 100 <= a->n_token;
+        a->is_bound = event.usage.is_bound;
+        a->good = is_good(r->load, a);
         r->n_ended++;
     }
     return MR_OK;
@@ -151,14 +174,37 @@ static void sample_cache(struct run *r)
     r->live_sum += (double)s.kv_bytes_live / (double)s.kv_bytes_in_use;
 }
 
+/* Let the engine learn what rows cost, and the cache what prompts begin with. */
+static enum mr_status warm_up(struct run *r, struct mr_error *err)
+{
+    for (int i = 0; i < r->load->n_warm; i++) {
+        struct arrival a = r->arrival[i % r->n_arrival];
+        r->begin_us = clock_us() - a.at_us;
+        MR_TRY(submit(r, &a, r->n_arrival + i, err));
+        if (i >= r->load->n_warm / 4 && i < r->load->n_warm - 1)
+            continue;
+        for (struct mr_event event; !mr_engine_is_idle(r->engine);) {
+            mr_engine_step(r->engine);
+            while (mr_engine_next_event(r->engine, &event))
+                continue;
+        }
+    }
+    r->n_ended = r->n_refused = 0;
+    return MR_OK;
+}
+
 static enum mr_status run_all(struct run *r, struct mr_error *err)
 {
+    MR_TRY(warm_up(r, err));
+    mr_engine_get_stats(r->engine, &r->before);
     r->begin_us = clock_us();
     while (r->n_ended < r->n_arrival) {
         if (r->load->stopped != NULL && r->load->stopped())
             return mr_fail(err, MR_CANCELLED, "interrupted");
-        while (r->n_submitted < r->n_arrival && r->arrival[r->n_submitted].at_us <= clock_us() - r->begin_us)
-            MR_TRY(submit(r, &r->arrival[r->n_submitted++], err));
+        while (r->n_submitted < r->n_arrival && r->arrival[r->n_submitted].at_us <= clock_us() - r->begin_us) {
+            const int next = r->n_submitted++;
+            MR_TRY(submit(r, &r->arrival[next], next, err));
+        }
         if (mr_engine_is_idle(r->engine)) {
             nanosleep(&(struct timespec){.tv_nsec = IDLE_NS}, NULL);
             continue;
@@ -212,9 +258,22 @@ static struct latency latencies(const struct run *r, double *sample, enum figure
 {
     size_t n = 0;
     for (int i = 0; i < r->n_arrival; i++)
-        if (r->load->long_prompt == 0 || i != r->load->n_request / 2 + 1)
+        if (!r->arrival[i].refused && (r->load->long_prompt == 0 || i != r->load->n_request / 2 + 1))
             sample[n++] = figure_of(&r->arrival[i], f);
     return latency_of(sample, n);
+}
+
+/* What was done before the load began. */
+static void leave_out(struct mr_engine_stats *s, const struct mr_engine_stats *before)
+{
+    s->n_steps -= before->n_steps;
+    s->step_us -= before->step_us;
+    s->n_decode_rows -= before->n_decode_rows;
+    s->n_prompt_rows -= before->n_prompt_rows;
+    s->n_redone_rows -= before->n_redone_rows;
+    s->n_preempted -= before->n_preempted;
+    s->n_looked_up -= before->n_looked_up;
+    s->n_found -= before->n_found;
 }
 
 static enum mr_status summarize(const struct run *r, struct engine_load_result *out, struct mr_error *err)
@@ -222,12 +281,17 @@ static enum mr_status summarize(const struct run *r, struct engine_load_result *
     double *sample = mem_array((size_t)r->n_arrival, sizeof *sample);
     if (sample == NULL)
         return mr_fail(err, MR_NO_MEMORY, "no memory for the figures");
-    *out = (struct engine_load_result){.seconds = (double)(clock_us() - r->begin_us) / 1e6, .n_finished = r->n_ended};
+    *out = (struct engine_load_result){.seconds = (double)(clock_us() - r->begin_us) / 1e6,
+                                       .n_finished = r->n_ended - r->n_refused,
+                                       .n_refused = r->n_refused};
     for (int i = 0; i < r->n_arrival; i++) {
         out->n_good += r->arrival[i].good;
-        out->n_prompt_tokens += r->arrival[i].n_prompt;
+        if (!r->arrival[i].refused && r->arrival[i].is_bound)
+            sample[out->n_bound++] = (double)latency_us(r->load, &r->arrival[i]) / 1e3;
+        out->n_prompt_tokens += r->arrival[i].refused ? 0 : r->arrival[i].n_prompt;
         out->n_answer_tokens += r->arrival[i].n_token;
     }
+    out->bound = latency_of(sample, (size_t)out->n_bound);
     out->ttft = latencies(r, sample, FIGURE_TTFT);
     out->tpot = latencies(r, sample, FIGURE_TPOT);
     out->e2e = latencies(r, sample, FIGURE_E2E);
@@ -241,6 +305,7 @@ static enum mr_status summarize(const struct run *r, struct engine_load_result *
     out->running = r->running_sum / n_sample;
     out->running_max = r->running_max;
     mr_engine_get_stats(r->engine, &out->stats);
+    leave_out(&out->stats, &r->before);
     free(sample);
     return MR_OK;
 }
@@ -296,6 +361,15 @@ static json_t *engine_json(const struct engine_load_result *r)
     return root;
 }
 
+static json_t *admission_json(const struct engine_load *l, const struct engine_load_result *r)
+{
+    const struct mr_engine_stats *s = &r->stats;
+    return json_pack("{s:i, s:s, s:i, s:i, s:o, s:f, s:f, s:i, s:f}", "target_ms", l->latency_target_ms, "metric",
+                     l->latency_metric == MR_LATENCY_E2E ? "e2e" : "ttft", "refused", r->n_refused, "bound", r->n_bound,
+                     "bound_ms", latency_json(&r->bound), "load", s->load, "capacity_tokens_per_second", s->capacity,
+                     "batch_cap", (int)s->batch_cap, "target_part", s->target_part);
+}
+
 json_t *engine_load_json(const struct engine_load *l, const struct engine_load_result *r)
 {
     json_t *root = json_pack("{s:{s:i, s:f, s:I, s:i}, s:f, s:i, s:I, s:I, s:f, s:f, s:f, s:f}", "load", "requests",
@@ -303,7 +377,7 @@ json_t *engine_load_json(const struct engine_load *l, const struct engine_load_r
                              r->seconds, "finished", r->n_finished, "prompt_tokens", (json_int_t)r->n_prompt_tokens,
                              "answer_tokens", (json_int_t)r->n_answer_tokens, "requests_per_second", r->n_finished / r->seconds,
                              "answer_tokens_per_second", (double)r->n_answer_tokens / r->seconds, "goodput",
-                             r->n_good / r->seconds, "slo_attainment", share(r->n_good, r->n_finished));
+                             r->n_good / r->seconds, "slo_attainment", share(r->n_good, r->n_finished + r->n_refused));
     if (root == NULL)
         return NULL;
     json_object_set_new(root, "ttft_ms", latency_json(&r->ttft));
@@ -313,6 +387,8 @@ json_t *engine_load_json(const struct engine_load *l, const struct engine_load_r
     json_object_set_new(root, "queue_ms", latency_json(&r->queue));
     if (l->long_prompt > 0)
         json_object_set_new(root, "long_prompt_ttft_ms", json_real(r->long_ttft_ms));
+    if (l->latency_target_ms > 0)
+        json_object_set_new(root, "admission", admission_json(l, r));
     json_object_set_new(root, "engine", engine_json(r));
     return root;
 }

@@ -13,14 +13,18 @@
 
 struct engine_load {
     int n_request;
-    double rate;        /* requests a second; 0: all at once */
-    int64_t seed;       /* of arrivals, lengths and tokens */
-    int shared;         /* tokens at the beginning of each prompt that are the same */
-    int prompt_tokens;  /* of each prompt behind those; 0: random */
-    int answer_tokens;  /* of each answer; 0: random */
-    int long_prompt;    /* tokens of one more request for a single token, which comes when half have come; 0: none */
-    int ttft_target_ms; /* a request within both targets counts as goodput */
-    int itl_target_ms;  /* 1.5 times this, for the widest of 99 % of a request's gaps */
+    double rate;           /* requests a second; 0: all at once */
+    int64_t seed;          /* of arrivals, lengths and tokens */
+    int shared;            /* tokens at the beginning of each prompt that are the same */
+    int prompt_tokens;     /* of each prompt behind those; 0: random */
+    int answer_tokens;     /* of each answer; 0: random */
+    int answer_most;       /* above answer_tokens: uniform between the two */
+    int n_warm;            /* requests before those that count: a quarter of them one by one, the others at once */
+    int long_prompt;       /* tokens of one more request for a single token, which comes when half have come; 0: none */
+    int ttft_target_ms;    /* a request within both targets counts as goodput */
+    int itl_target_ms;     /* 1.5 times this, for the widest of 99 % of a request's gaps */
+    int latency_target_ms; /* above 0: instead of both, for what latency_metric names */
+    enum mr_latency latency_metric;
     const struct mr_adapter_use *adapter; /* requests take them in turn */
     int32_t n_adapter;
     bool (*stopped)(void); /* asked between steps; NULL: nobody stops it */
@@ -33,7 +37,10 @@ struct latency {
 
 struct engine_load_result {
     double seconds;
-    int n_finished, n_good; /* requests that ended; those within both targets */
+    int n_finished, n_good; /* requests that ended; those within the targets */
+    int n_refused;          /* by admission */
+    int n_bound;            /* that ended, and that the latency target is meant for */
+    struct latency bound;   /* of those, what latency_metric names */
     int64_t n_prompt_tokens, n_answer_tokens;
     struct latency ttft, tpot, itl, e2e, queue;
     double long_ttft_ms;

@@ -50,3 +50,19 @@ def test_a_long_prompt_comes_in_the_middle(model):
 def test_a_prompt_that_does_not_fit_is_an_error(model):
     r = run("bench", "--engine", "-m", model, "-c", CONTEXT, "--prompt", CONTEXT)
     assert r.returncode != 0 and str(CONTEXT) in r.stderr
+
+
+def test_refused_requests_count_as_missed(model):
+    """Many at once and a target of a millisecond: most are refused, and none of those is goodput."""
+    args = ["--requests", 200, "--prompt", 40, "--gen", 8, "--gen-most", 12, "--warm-up", 12, "--max-running", 2, "--latency-target", 1]
+    on, off = load(model, *args), load(model, *args, "--admission", "off")
+    assert on["admission"]["refused"] > 0 and on["finished"] + on["admission"]["refused"] == 200
+    assert on["slo_attainment"] <= on["finished"] / 200
+    assert off["admission"]["refused"] == 0 and off["finished"] == 200
+    assert 200 * 8 <= off["answer_tokens"] <= 200 * 12
+    assert off["engine"]["prompt_rows"] == 200 * 40  # the warm-up does not count
+
+
+def test_wrong_loads_are_refused_by_name(model):
+    r = run("bench", "--engine", "-m", model, "-c", CONTEXT, "--low-load", "0.9", "--high-load", "0.5")
+    assert r.returncode != 0 and "high_load" in r.stderr
