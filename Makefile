@@ -1,5 +1,6 @@
 # A thin front for CMake: `make help` lists the targets.
 MODEL = models/SmolLM2-135M-Instruct.Q4_1.gguf
+PREFIX = /usr/local
 QUESTION = What is the capital of France?
 
 build/millrace: FORCE
@@ -9,7 +10,7 @@ build/millrace: FORCE
 	@cmake --build build/release --target millrace -- --quiet
 	@ln -sf release/millrace build/millrace
 
-.PHONY: FORCE demo model bench test test-long format references clean help
+.PHONY: FORCE install demo model bench test test-long format references clean help
 help:            ## list the targets
 	@sed -n 's/^\([a-z-]*\): .*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
 
@@ -22,6 +23,10 @@ demo: build/millrace model   ## build, fetch a small model, ask it a question
 
 model: ## fetch the small model of the demo to models/
 	@python3 scripts/fetch_models.py smollm2 >/dev/null
+
+install: build/millrace ## install the program, the library and its header under PREFIX (default /usr/local)
+	@cmake --build build/release -- --quiet
+	@cmake --install build/release --prefix $(PREFIX)
 
 bench: build/millrace model ## measure the small model as a share of what this machine can do
 	@build/millrace bench -m $(MODEL) --batch 1,8

@@ -73,10 +73,16 @@ def metric_of(name):
     return "e2e" if name.startswith("e2e") else "ttft"
 
 
-def p99(p, metric):
-    """Of those that the target is meant for; without admission of all."""
+def p99(p, metric, name):
+    """Of those that the target is meant for, None where there were none; without admission of all."""
     a = p["admission"]
-    return a["bound_ms"]["p99"] if a["metric"] == metric and a["bound"] > 0 else p[f"{metric}_ms"]["p99"]
+    if name == "none":
+        return p[f"{metric}_ms"]["p99"]
+    return a["bound_ms"]["p99"] if a["metric"] == metric and a["bound"] > 0 else None
+
+
+def number(x):
+    return "-" if x is None else f"{x:,.0f}"
 
 
 def row(name, metric, points, field):
@@ -92,14 +98,14 @@ def page(d):
         names = ["none"] + [n for n in d["sweeps"] if n.startswith(metric)]
         label = {n: "without admission" if n == "none" else f"target {n.removeprefix(metric).strip()}" for n in names}
         lines += [f"**{title}: P99 in ms**, of requests that were let in and that the target binds", "", *head]
-        lines += [row(label[n], metric, d["sweeps"][n], lambda p, m: f"{p99(p, m):,.0f}") for n in names]
+        lines += [row(label[n], metric, d["sweeps"][n], lambda p, m, n=n: number(p99(p, m, n))) for n in names]
         lines += ["", f"**{title}: requests within the target, a second / refused of a hundred**", "", *head]
         lines += [row(label[n], metric, d["sweeps"][n], lambda p, m: f"{p['goodput']:.1f} / {100 * p['admission']['refused'] / p['requests']:.0f}")
                   for n in names if n != "none" or metric == "ttft"]
         lines.append("")
     lines += ["**Batches of a fixed size**", "", "| answers | tokens a second | P99 of the gaps, ms |", "|---|---|---|"]
     lines += [f"| {s['size']} | {s['tokens_per_second']:,.0f} | {s['itl_p99']:.1f} |" for s in d["sizes"]]
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines) + "\n\n"
 
 
 PLOT = """
@@ -148,7 +154,7 @@ def write_plot(d, path):
     data = {"sizes": d["sizes"], "targets": TARGETS, "sweeps": {}}
     for name, points in d["sweeps"].items():
         data["sweeps"][name] = [{"load": p["load"], "goodput": p["goodput"], "refused": p["admission"]["refused"] / p["requests"],
-                                 "p99": {m: p99(p, m) for m in ("ttft", "e2e")}} for p in points]
+                                 "p99": {m: p99(p, m, name) for m in ("ttft", "e2e")}} for p in points]
     subprocess.run([python, "-c", PLOT, str(path)], input=json.dumps(data), text=True, check=True)
 
 
