@@ -92,8 +92,54 @@ static void gaps_beside_a_long_prompt_keep_the_target_however_steps_scatter(void
     }
 }
 
+static void two_long_prompts_and_many_short_ones_all_get_on_and_no_stream_stops(void **state)
+{
+    (void)state;
+    static int32_t prompt[LONG_PROMPT];
+    struct mr_options o;
+    mr_options_defaults(&o);
+    o.max_running = 8;
+    o.n_ctx = LONG_PROMPT + 64;
+    o.itl_target_ms = TARGET_MS;
+    machine = (struct machine){.step = 5000, .decode = 2000, .prompt = 700, .position = 0.1};
+    struct mr_engine *e = simulated_engine(model, o);
+    struct mr_request r = simulated_request(prompt, 20, -1, 1);
+    const uint64_t stream = submit(e, &r);
+    for (int i = 0; i < 40; i++, drop_events(e))
+        mr_engine_step(e);
+    uint64_t id[12];
+    bool ended[12] = {false};
+    for (int i = 0; i < 12; i++) {
+        r = simulated_request(prompt, i < 2 ? LONG_PROMPT : 30, i < 2 ? 1 : 10, 10 + i);
+        id[i] = submit(e, &r);
+    }
+    int n_ended = 0;
+    int64_t last_us = machine.now, widest_us = 0, short_us = 0, long_us = 0;
+    for (int i = 0; n_ended < 12 && i < 4000; i++) {
+        mr_engine_step(e);
+        for (struct mr_event event; mr_engine_next_event(e, &event);) {
+            if (event.request == stream) {
+                widest_us = machine.now - last_us > widest_us ? machine.now - last_us : widest_us;
+                last_us = machine.now;
+            }
+            for (int k = 0; k < 12; k++) {
+                if (event.request != id[k] || event.finish == MR_FINISH_NONE || ended[k])
+                    continue;
+                ended[k] = true;
+                n_ended++;
+                *(k < 2 ? &long_us : &short_us) = machine.now;
+            }
+        }
+    }
+    assert_int_equal(n_ended, 12);
+    assert_true(widest_us <= 1500 * TARGET_MS);
+    assert_true(short_us < long_us); /* the short ones do not wait for the long ones */
+    mr_engine_free(e);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(gaps_beside_a_long_prompt_keep_the_target_however_steps_scatter)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(gaps_beside_a_long_prompt_keep_the_target_however_steps_scatter),
+                                       cmocka_unit_test(two_long_prompts_and_many_short_ones_all_get_on_and_no_stream_stops)};
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
