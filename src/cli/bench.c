@@ -12,6 +12,7 @@
 #include "base/memory_free.h"
 #include "cli/adapter_list.h"
 #include "cli/arguments.h"
+#include "cli/bench_constraints.h"
 #include "cli/bench_engine.h"
 #include "cli/command.h"
 #include "cli/model_arguments.h"
@@ -26,7 +27,7 @@ enum {
 struct options {
     struct model_arguments model;
     struct bench_options bench;
-    bool json, kernels, engine, ablate;
+    bool json, kernels, engine, constraints, ablate;
     const char *kernel; /* part of the names of products to time alone; NULL: all */
 };
 
@@ -107,6 +108,10 @@ static const struct argument rows[] = {
      .help = "Run a load of many requests instead; --engine --help shows its options",
      .parse = argument_flag,
      .offset = FIELD(engine)},
+    {.name = "constraints",
+     .help = "Measure constraints instead: compiling, masks, the rate of an answer; --constraints --help shows its options",
+     .parse = argument_flag,
+     .offset = FIELD(constraints)},
     {.name = "json", .help = "Print JSON", .parse = argument_flag, .offset = FIELD(json)},
     {0}};
 
@@ -329,6 +334,8 @@ int command_bench(int argc, char **argv)
 {
     if (bench_engine_is_meant(argc, argv))
         return bench_engine(argc, argv);
+    if (bench_constraints_is_meant(argc, argv))
+        return bench_constraints(argc, argv);
     struct options o = {.bench = {.prompt = 512, .gen = 64, .batch = {{1}, 1}, .depth = {{0}, 1}, .repeat = 5}};
     const struct argument_group groups[] = {{.rows = model_argument, .into = &o.model},
                                             {.rows = rows, .into = &o},

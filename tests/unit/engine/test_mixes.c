@@ -347,7 +347,7 @@ static void each_answer_is_that_of_the_plain_run(void **state)
     print_message("%d mixes, %lld answers put aside, %lld tokens shared, %lld restored, %lld drafts, %lld of them right\n", n,
                   (long long)n_preempted, (long long)n_found, (long long)n_restored, (long long)n_drafted,
                   (long long)n_accepted);
-    assert_true(n < 50 || (n_preempted > n / 10 && n_found > 10 * n && n_restored > n)); /* the mixes are hard enough */
+    assert_true(n < 50 || (n_preempted > n / 10 && n_found > 10 * n && n_restored > n / 4)); /* the mixes are hard enough */
     assert_true(n < 50 || (n_drafted > 5 * n && n_accepted > n_drafted / 10));
 }
 
