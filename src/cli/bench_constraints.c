@@ -12,15 +12,24 @@
 
 struct constraint_bench_arguments {
     bool constraints, json;
+    int repeat;
 };
 
 #define FIELD(name) offsetof(struct constraint_bench_arguments, name)
 static const struct argument rows[] = {
     {.name = "constraints", .help = "Measure constraints", .parse = argument_flag, .offset = FIELD(constraints)},
+    {.name = "repeat",
+     .value = "R",
+     .help = "Rounds of answers (default: 5)",
+     .parse = argument_int,
+     .offset = FIELD(repeat),
+     .low = 1,
+     .high = CONSTRAINT_ROUNDS_MAX},
     {.name = "json", .help = "Print JSON", .parse = argument_flag, .offset = FIELD(json)},
     {0}};
 
-static enum mr_status run(const struct model_arguments *m, struct constraint_figures *figures, struct mr_error *err)
+static enum mr_status run(const struct model_arguments *m, int n_round, struct constraint_figures *figures,
+                          struct mr_error *err)
 {
     struct mr_options options;
     struct mr_model *model;
@@ -29,7 +38,7 @@ static enum mr_status run(const struct model_arguments *m, struct constraint_fig
     if (status == MR_OK)
         status = constraint_bench_masks(figures, model->tokenizer, err);
     if (status == MR_OK)
-        status = constraint_bench_rates(figures, model, &options, interrupt_seen, err);
+        status = constraint_bench_rates(figures, model, &options, n_round, interrupt_seen, err);
     mr_model_close(model);
     return status;
 }
@@ -44,7 +53,7 @@ bool bench_constraints_is_meant(int argc, char **argv)
 
 int bench_constraints(int argc, char **argv)
 {
-    struct constraint_bench_arguments a = {0};
+    struct constraint_bench_arguments a = {.repeat = 5};
     struct model_arguments m = {0};
     const struct argument_group groups[] = {
         {"Model:", model_argument, &m}, {NULL, compute_argument, &m}, {"Constraints:", rows, &a}};
@@ -60,7 +69,7 @@ int bench_constraints(int argc, char **argv)
         return status;
     struct constraint_figures figures = {0};
     struct mr_error err = {{0}};
-    const enum mr_status failed = run(&m, &figures, &err);
+    const enum mr_status failed = run(&m, a.repeat, &figures, &err);
     if (failed != MR_OK)
         return output_fail_status(argv[0], failed, &err);
     if (a.json)

@@ -9,7 +9,8 @@
 #include "engine/loaded_model.h"
 
 enum {
-    CONSTRAINT_CASES = 8
+    CONSTRAINT_CASES = 8,
+    CONSTRAINT_ROUNDS_MAX = 100
 };
 
 /* CPU times of masks, in microseconds: with a mask cache that was warmed as the engine does, and for the same text again. */
@@ -38,9 +39,9 @@ struct constraint_figures {
 
 /* BAD_INPUT: a built-in text does not obey its constraint, which cannot be. */
 enum mr_status constraint_bench_masks(struct constraint_figures *out, const struct tokenizer *t, struct mr_error *err);
-/* options: those that the model was opened with. */
+/* options: those that the model was opened with. n_round: 1 to CONSTRAINT_ROUNDS_MAX. */
 enum mr_status constraint_bench_rates(struct constraint_figures *out, struct mr_model *model, const struct mr_options *options,
-                                      bool (*stopped)(void), struct mr_error *err);
+                                      int n_round, bool (*stopped)(void), struct mr_error *err);
 
 json_t *constraint_figures_json(const struct constraint_figures *f); /* NULL: no memory */
 void constraint_figures_text(const struct constraint_figures *f, struct string_buffer *out);

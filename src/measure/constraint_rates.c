@@ -5,8 +5,7 @@
 #include "measure/spread.h"
 
 enum {
-    ROUNDS = 5,
-    ANSWER_TOKENS = 96
+    ANSWER_TOKENS = 64
 };
 
 /* One answer; its rate in tokens a second. */
@@ -34,9 +33,9 @@ static enum mr_status answer(struct mr_engine *engine, const struct mr_request *
 }
 
 static enum mr_status run_rounds(struct constraint_figures *out, struct mr_engine *plain, struct mr_engine *drafting,
-                                 struct mr_request *request, bool (*stopped)(void), struct mr_error *err)
+                                 struct mr_request *request, int n_round, bool (*stopped)(void), struct mr_error *err)
 {
-    double free_rate[ROUNDS], constrained[ROUNDS], drafted[ROUNDS], unused;
+    double free_rate[CONSTRAINT_ROUNDS_MAX], constrained[CONSTRAINT_ROUNDS_MAX], drafted[CONSTRAINT_ROUNDS_MAX], unused;
     struct mr_request constrained_request = *request;
     struct mr_usage usage;
     request->ignore_eos = true;
@@ -45,21 +44,21 @@ static enum mr_status run_rounds(struct constraint_figures *out, struct mr_engin
     MR_TRY(answer(plain, &constrained_request, stopped, &unused, &usage, err)); /* masks and costs become known */
     MR_TRY(answer(drafting, &constrained_request, stopped, &unused, &usage, err));
     request->max_tokens = usage.n_generated;
-    for (int i = 0; i < ROUNDS; i++) {
+    for (int i = 0; i < n_round; i++) {
         MR_TRY(answer(plain, request, stopped, &free_rate[i], &usage, err));
         MR_TRY(answer(plain, &constrained_request, stopped, &constrained[i], &usage, err));
         MR_TRY(answer(drafting, &constrained_request, stopped, &drafted[i], &usage, err));
     }
-    out->rate_free = spread_of(free_rate, ROUNDS).median;
-    out->rate_constrained = spread_of(constrained, ROUNDS).median;
-    out->rate_drafted = spread_of(drafted, ROUNDS).median;
+    out->rate_free = spread_of(free_rate, n_round).median;
+    out->rate_constrained = spread_of(constrained, n_round).median;
+    out->rate_drafted = spread_of(drafted, n_round).median;
     out->n_drafted = usage.n_drafted;
     out->n_accepted = usage.n_accepted;
     return MR_OK;
 }
 
 enum mr_status constraint_bench_rates(struct constraint_figures *out, struct mr_model *model, const struct mr_options *options,
-                                      bool (*stopped)(void), struct mr_error *err)
+                                      int n_round, bool (*stopped)(void), struct mr_error *err)
 {
     static const char text[] = "A person, described as a JSON object with name, age, email, tags, role, score and address:\n";
     struct mr_options with = *options;
@@ -78,7 +77,7 @@ enum mr_status constraint_bench_rates(struct constraint_figures *out, struct mr_
         status = mr_engine_create(&engine[i], model, &with, err);
     }
     if (status == MR_OK)
-        status = run_rounds(out, engine[0], engine[1], &request, stopped, err);
+        status = run_rounds(out, engine[0], engine[1], &request, n_round, stopped, err);
     for (int i = 0; i < 2; i++)
         mr_engine_free(engine[i]);
     mr_tokens_free(prompt);

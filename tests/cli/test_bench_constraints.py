@@ -6,7 +6,7 @@ from program import SMOLLM2, needs_smollm2, run
 
 @needs_smollm2
 def test_every_case_is_measured_and_the_answers_have_rates():
-    r = run("bench", "--constraints", "-m", SMOLLM2, "-c", 512, "--json")
+    r = run("bench", "--constraints", "-m", SMOLLM2, "-c", 256, "--repeat", 1, "--json")
     assert r.returncode == 0, r.stderr
     figures = json.loads(r.stdout)
     assert figures["vocabulary"] == 49152 and len(figures["cases"]) == 8
@@ -17,13 +17,6 @@ def test_every_case_is_measured_and_the_answers_have_rates():
     rates = figures["tokens_per_second"]
     assert rates["free"] > 0 and rates["constrained"] > 0 and rates["drafted"] > 0
     assert 0 <= rates["drafts_accepted"] <= rates["drafts"]
-
-
-@needs_smollm2
-def test_the_table_names_the_cases():
-    r = run("bench", "--constraints", "-m", SMOLLM2, "-c", 512)
-    assert r.returncode == 0, r.stderr
-    assert "list of persons" in r.stdout and "tokens/s free" in r.stdout
 
 
 def test_a_model_is_required():
