@@ -133,6 +133,8 @@ struct mr_options {
     bool forced_drafts; /* text that a constraint leaves no choice about is scored several tokens a step; results do not depend
                            on it */
 
+    int32_t pin_tokens;      /* room in the cache for prompts of mr_engine_pin, beside kv_tokens; 0 to MR_PIN_TOKENS_MAX */
+    size_t response_bytes;   /* of whole answers that are given again to equal requests; 0: every request is computed */
     size_t cache_host_bytes; /* host memory for blocks that leave the cache; 0: none, or 256 MiB where there is cache_dir */
     size_t cache_bytes;      /* of files in cache_dir, the least recently used of which are removed */
     const char *cache_dir;   /* folder for them, which outlives the engine; made where it is missing; NULL: none */
@@ -157,8 +159,8 @@ struct mr_options {
 
 /* threads 0, precision auto, kv_int8 0, n_ctx 0, prompt_chunk 512, max_running 1, max_queue 512, kv_tokens 0, itl_target_ms 50,
  * priority_age_ms 2000, batching continuous, batch_window_ms 20, kv_policy paged, prefix_cache true, forced_drafts true,
- * cache_host_bytes 0, cache_bytes 4 GiB, admission true, latency_target_ms 0, latency_metric ttft, low_load 0.6, high_load 0.8,
- * bucket_capacity 0, the rest NULL. */
+ * pin_tokens 0, response_bytes 0, cache_host_bytes 0, cache_bytes 4 GiB, admission true, latency_target_ms 0, latency_metric
+ * ttft, low_load 0.6, high_load 0.8, bucket_capacity 0, the rest NULL. */
 void mr_options_defaults(struct mr_options *options);
 
 /* A model file with its tokenizer. Threads: one thread at a time, of those that use it or an engine over it; tokenising
@@ -202,6 +204,7 @@ enum {
     MR_BAD_WORDS_MAX = 64, /* of one request */
     MR_BAD_WORD_BYTES_MAX = 256,
     MR_N_MAX = 128,
+    MR_PIN_TOKENS_MAX = 1 << 24,
     MR_PRIORITY_MAX = 100,
     MR_ADAPTERS_MAX = 8 /* of one request */
 };
@@ -305,6 +308,7 @@ struct mr_usage {
     int64_t generate_us;    /* from the first token to the last */
     int64_t first_token_us; /* from submit to the first token */
     int32_t n_cached;       /* tokens of the prompt that were in the cache */
+    bool from_store;        /* an equal request's answer, given again without a step; times and the cache's figures are zero */
     int32_t n_restored;     /* of those, from the second tier: host memory or a file */
     enum mr_cache_miss cache_miss;
     int32_t n_preempted; /* how often it was put aside to make room for others */
@@ -351,6 +355,13 @@ enum mr_status mr_engine_submit(struct mr_engine *engine, const struct mr_reques
 /* Milliseconds after which a request like the one that was refused last will be let in, most likely. */
 int64_t mr_engine_retry_after_ms(const struct mr_engine *engine);
 
+/* Compute the blocks of a prompt that requests will begin with, and never give them back; before the first request, or while
+ * none runs and no event waits. What is behind the last whole block is not kept. Results do not depend on it. salt: the
+ * cache_salt of those requests. BAD_INPUT: no prefix cache, not now, or less than a block. FULL: more than pin_tokens have room
+ * for, or more than 8 prompts for a model with windows. */
+enum mr_status mr_engine_pin(struct mr_engine *engine, const int32_t *prompt, int32_t n_prompt, const char *salt,
+                             struct mr_error *err);
+
 /* End a request wherever it is and free all that it held; the last event of each of its answers says MR_FINISH_CANCELLED.
  * NOT_FOUND: it has ended. */
 enum mr_status mr_engine_cancel(struct mr_engine *engine, uint64_t id);
@@ -392,14 +403,18 @@ struct mr_engine_stats {
     int64_t n_looked_up;       /* tokens of the prompts of answers that began */
     int64_t n_found;           /* of those, in the prefix cache or the prompt of another answer */
     /* Admission: */
-    double load;             /* work offered over the capacity, in the last ten seconds */
-    double capacity;         /* model tokens a second, in batches as a high load allows; 0: not known yet */
-    double bucket_size;      /* model tokens */
-    double bucket_level;     /* of those, what is there; below 0 where others than the bucket decide */
-    int32_t batch_cap;       /* answers that may run together now */
-    double target_part;      /* of the latency target that predictions may use, as corrected by what was measured */
-    double latency_p99_ms;   /* of the recent requests that the target binds; 0: none */
-    int64_t n_refused;       /* BUSY and FULL */
+    double load;           /* work offered over the capacity, in the last ten seconds */
+    double capacity;       /* model tokens a second, in batches as a high load allows; 0: not known yet */
+    double bucket_size;    /* model tokens */
+    double bucket_level;   /* of those, what is there; below 0 where others than the bucket decide */
+    int32_t batch_cap;     /* answers that may run together now */
+    double target_part;    /* of the latency target that predictions may use, as corrected by what was measured */
+    double latency_p99_ms; /* of the recent requests that the target binds; 0: none */
+    int64_t n_refused;     /* BUSY and FULL */
+    int64_t n_pinned;      /* prompts, and the tokens of their blocks */
+    int64_t n_pinned_tokens;
+    int64_t n_from_store; /* requests that the response store answered */
+    size_t store_bytes;
     enum mr_cache_tier tier; /* the second tier: blocks that left the cache and may come back */
     size_t tier_host_bytes;  /* in host memory */
     size_t tier_file_bytes;  /* in files */

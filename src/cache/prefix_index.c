@@ -19,6 +19,7 @@ struct entry {
     uint32_t block[KV_MAX_GROUPS]; /* KV_NO_BLOCK: given back, or never held */
     uint32_t chain;                /* the next entry of the bucket */
     uint32_t newer, older;         /* neighbours on the list */
+    unsigned pinned;               /* a bit for each group */
 };
 
 struct prefix_index {
@@ -206,7 +207,8 @@ static uint32_t take_entry(struct prefix_index *p, const struct prefix_key *key)
     if (i < p->capacity) {
         p->n_entry++;
     } else {
-        i = p->oldest;
+        for (i = p->oldest; p->entry[i].pinned != 0;) /* there are more entries than blocks */
+            i = p->entry[i].newer;
         for (int group = 0; group < kv_n_groups(p->kv); group++)
             drop(p, i, group);
         uint32_t *at = bucket_of(p, &p->entry[i].key);
@@ -242,7 +244,7 @@ void prefix_index_add(struct prefix_index *p, kv_seq seq, const struct prefix_ke
 static bool is_idle(const struct prefix_index *p, uint32_t i, int group)
 {
     const uint32_t block = p->entry[i].block[group];
-    return block != KV_NO_BLOCK && kv_block_owners(p->kv, group, block) == 1;
+    return block != KV_NO_BLOCK && kv_block_owners(p->kv, group, block) == 1 && (p->entry[i].pinned >> group & 1) == 0;
 }
 
 bool prefix_index_evict(struct prefix_index *p, int group)
@@ -263,5 +265,30 @@ int prefix_index_n_idle(const struct prefix_index *p, int group)
     int n = 0;
     for (uint32_t i = 0; i < p->n_entry; i++)
         n += is_idle(p, i, group);
+    return n;
+}
+
+bool prefix_index_pin(struct prefix_index *p, const struct prefix_key *key, int n)
+{
+    enum prefix_miss why;
+    if (prefix_index_match(p, key, n, &why) != n)
+        return false;
+    for (int b = 0; b < n; b++) {
+        const uint32_t i = find(p, &key[b]);
+        for (int group = 0; group < kv_n_groups(p->kv); group++) {
+            if (b >= kv_first_block(p->kv, group, n * KV_BLOCK))
+                p->entry[i].pinned |= 1U << group;
+            else if (is_idle(p, i, group))
+                drop(p, i, group); /* what is out of the window would only take room */
+        }
+    }
+    return true;
+}
+
+int prefix_index_n_pinned(const struct prefix_index *p, int group)
+{
+    int n = 0;
+    for (uint32_t i = 0; i < p->n_entry; i++)
+        n += p->entry[i].pinned >> group & 1;
     return n;
 }

@@ -46,6 +46,10 @@ void prefix_index_touch(struct prefix_index *p, const struct prefix_key *key, in
 /* Called with each block that is about to be given back, while its contents stand. */
 typedef void prefix_block_fn(void *context, const struct prefix_key *key, int group, uint32_t block);
 void prefix_index_on_evict(struct prefix_index *p, prefix_block_fn *evicted, void *context);
+/* Keep the blocks that a sequence behind key[0..n) reads from now on: they are never given back. false: they are not all
+ * there. */
+bool prefix_index_pin(struct prefix_index *p, const struct prefix_key *key, int n);
+int prefix_index_n_pinned(const struct prefix_index *p, int group); /* blocks */
 /* Call visit for each block that the index has, the least recently used first. */
 void prefix_index_each(const struct prefix_index *p, prefix_block_fn *visit, void *context);
 

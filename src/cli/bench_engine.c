@@ -9,6 +9,7 @@
 #include "cli/interrupt.h"
 #include "cli/load.h"
 #include "cli/output.h"
+#include "cli/pin_option.h"
 #include "measure/engine_load.h"
 
 struct load_arguments {
@@ -187,7 +188,11 @@ static enum mr_status run(struct load_arguments *a, const struct model_arguments
         status = adapter_list_load(a->adapter, &a->load.n_adapter, model, m, err);
     a->load.adapter = a->adapter;
     if (status == MR_OK)
+        status = pin_option_plan(&options, model, m, err);
+    if (status == MR_OK)
         status = mr_engine_create(&engine, model, &options, err);
+    if (status == MR_OK)
+        status = pin_option_run(engine, model, m, err);
     if (status == MR_OK) {
         mr_model_info(model, &info);
         status = engine_load_run(result, engine, &info, &a->load, err);

@@ -72,6 +72,11 @@ const struct argument compute_argument[] = {
     {0}};
 
 const struct argument cache_argument[] = {
+    {.name = "pin-prompt",
+     .value = "FILE",
+     .help = "Compute this text first and keep it in the cache (may be repeated)",
+     .parse = argument_append,
+     .offset = offsetof(struct model_arguments, pin_prompt)},
     {.name = "cache-dir",
      .value = "DIR",
      .help = "Keep prompts' keys and values in this folder, for the next start (default: none)",

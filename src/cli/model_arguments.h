@@ -13,6 +13,7 @@ struct model_arguments {
     int fusion;                             /* index of "on", "off" */
     int forced_drafts;                      /* 1: off */
     int prompt_chunk;                       /* rows of a prompt in one step; 0: the engine's choice */
+    struct argument_list pin_prompt;        /* files */
     const char *cache_dir;                  /* NULL: none */
     size_t cache_bytes, cache_host_bytes;   /* 0: the engine's choice */
     const char *chat_template;              /* built-in name or file; NULL: the model's own */
@@ -26,7 +27,7 @@ enum {
 /* Rows for arguments_parse. */
 extern const struct argument model_argument[];    /* -m alone */
 extern const struct argument compute_argument[];  /* --threads, --precision, --kv-type, -c, --prompt-chunk, --fusion */
-extern const struct argument cache_argument[];    /* --cache-dir, --cache-bytes, --cache-host-bytes */
+extern const struct argument cache_argument[];    /* --cache-dir, --cache-bytes, --cache-host-bytes, --pin-prompt */
 extern const struct argument template_argument[]; /* --chat-template */
 extern const struct argument adapter_argument[];  /* --lora, --lora-scaled */
 

@@ -11,6 +11,7 @@
 #include "cli/command.h"
 #include "cli/interrupt.h"
 #include "cli/output.h"
+#include "cli/pin_option.h"
 #include "cli/read_input.h"
 #include "engine/loaded_model.h"
 #include "sample/sampler.h"
@@ -256,7 +257,9 @@ static enum mr_status open_run(struct run *r, struct mr_error *err)
                            r->model_options.model);
         MR_TRY(status);
     }
+    MR_TRY(pin_option_plan(&options, r->model, &r->model_options, err));
     MR_TRY(mr_engine_create(&r->engine, r->model, &options, err));
+    MR_TRY(pin_option_run(r->engine, r->model, &r->model_options, err));
     return interrupt_seen() ? mr_fail(err, MR_CANCELLED, "interrupted") : MR_OK;
 }
 

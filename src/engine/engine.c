@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "engine/options.h"
+#include "engine/pin.h"
 #include "engine/second_tier.h"
 
 enum {
@@ -30,7 +31,8 @@ static enum mr_status create_cache(struct mr_engine *e, struct mr_error *err)
     if (kv_tokens > 0 && kv_tokens < e->n_ctx)
         return mr_fail(err, MR_BAD_INPUT, "kv_tokens is %d, less than the context of %d tokens", kv_tokens, e->n_ctx);
     const int64_t n_token = kv_tokens > 0 ? kv_tokens : (int64_t)n_seq * e->n_ctx;
-    MR_TRY(model_kv_create(&e->kv, e->model->model, n_seq, e->n_ctx, n_token, err));
+    const int n_window = e->options.pin_tokens > 0 ? PINNED_WINDOWS : 0;
+    MR_TRY(model_kv_create(&e->kv, e->model->model, n_seq + n_window, e->n_ctx, n_token + e->options.pin_tokens, err));
     kv_set_policy(model_kv_cache(e->kv), (enum kv_policy)e->options.kv_policy, e->max_row);
     if (e->options.prefix_cache && e->options.kv_policy == MR_KV_PAGED)
         MR_TRY(prefix_index_create(&e->prefixes, model_kv_cache(e->kv), err));
@@ -84,6 +86,7 @@ enum mr_status mr_engine_create(struct mr_engine **out, struct mr_model *model, 
     if (options->forced_drafts)
         e->drafter[DRAFT_FORCED] = forced_text_drafter;
     record_queue_init(&e->events);
+    response_store_init(&e->responses, options->response_bytes);
     const enum mr_status status = create_parts(e, err);
     if (status != MR_OK)
         mr_engine_free(e);
@@ -117,6 +120,7 @@ void mr_engine_free(struct mr_engine *e)
         e->contests = c->next;
         contest_free(c);
     }
+    response_store_release(&e->responses);
     free(e->slot);
     free(e->waiting);
     free(e->row_token);
@@ -190,6 +194,18 @@ static enum mr_status let_in(struct mr_engine *e, struct request_record *r, cons
     return MR_OK;
 }
 
+/* false: its answers are not kept, or it names an adapter that is not there. */
+static bool make_response_key(const struct mr_engine *e, const struct request_record *r, struct prefix_key *out)
+{
+    struct prefix_key seed;
+    if (e->responses.capacity == 0 || r->n_return != r->n || r->prompt_logprobs >= 0 ||
+        adapters_check(e->model, r, NULL) != MR_OK)
+        return false;
+    sequence_seed(e, r, &seed);
+    response_key(out, &seed, r);
+    return true;
+}
+
 enum mr_status mr_engine_submit(struct mr_engine *e, const struct mr_request *request, uint64_t *id, struct mr_error *err)
 {
     *id = 0;
@@ -200,7 +216,18 @@ enum mr_status mr_engine_submit(struct mr_engine *e, const struct mr_request *re
     struct mr_request healed = *request;
     healed.n_prompt -= engine_heals(e, request);
     MR_TRY(request_record_create(&record, &healed, &limits, err));
-    return let_in(e, record, request, id, err);
+    struct prefix_key key;
+    const bool is_storable = healed.n_prompt == request->n_prompt && make_response_key(e, record, &key);
+    if (is_storable && response_store_serve(e, &key, e->next_id)) {
+        *id = e->next_id++;
+        free(record);
+        return MR_OK;
+    }
+    const int n = record->n;
+    MR_TRY(let_in(e, record, request, id, err));
+    if (is_storable)
+        response_store_open(&e->responses, &key, *id, n);
+    return MR_OK;
 }
 
 void engine_answer_ended(struct mr_engine *e, struct request_record *r)
@@ -279,6 +306,8 @@ void mr_engine_get_stats(const struct mr_engine *e, struct mr_engine_stats *out)
     const struct kv_cache *kv = model_kv_cache(e->kv);
     *out = e->stats;
     out->n_waiting = e->n_waiting;
+    out->n_from_store = e->responses.n_served;
+    out->store_bytes = e->responses.bytes;
     for (int i = 0; i < e->options.max_running; i++) {
         const struct sequence *s = &e->slot[i];
         out->n_running += s->request != NULL;

@@ -18,6 +18,7 @@
 #include "engine/loaded_model.h"
 #include "engine/record_queue.h"
 #include "engine/request_record.h"
+#include "engine/response_store.h"
 #include "engine/step_cost.h"
 #include "sample/sampler.h"
 
@@ -85,8 +86,9 @@ struct mr_engine {
     int n_ctx;
     struct model_kv *kv;
     struct prefix_index *prefixes; /* NULL: off */
-    struct block_tier *tier;       /* NULL: none */
-    double copy_us_per_byte;       /* in and out of it, measured; 0: not yet */
+    struct response_store responses;
+    struct block_tier *tier; /* NULL: none */
+    double copy_us_per_byte; /* in and out of it, measured; 0: not yet */
     struct sampler *sampler;
     struct constraint_store constraints;
     struct sequence *slot;           /* max_running of them */
@@ -160,6 +162,10 @@ void sequence_fail(struct mr_engine *e, struct sequence *s, enum mr_status statu
 void sequence_enter_cache(struct mr_engine *e, struct sequence *s);
 /* Tokens of the request's prompt that the prefix cache has now. */
 int sequence_count_cached(const struct mr_engine *e, const struct request_record *r);
+/* Keep the blocks of a request's prompt, which has just been computed. */
+enum mr_status sequence_pin(struct mr_engine *e, const struct mr_request *request, struct mr_error *err);
+/* The key in front of a request's first block: of the model, the adapters and the tenant. */
+void sequence_seed(const struct mr_engine *e, const struct request_record *r, struct prefix_key *out);
 /* Look again, for one that has no row of its own yet. */
 void sequence_match_prefix(struct mr_engine *e, struct sequence *s);
 /* The same, and fetch what the second tier has. true: it has not all come yet, no rows in this step. */

@@ -26,6 +26,8 @@ enum mr_status engine_emit(struct mr_engine *e, const struct event_record *event
         record_queue_unreserve(q, LAST_EVENT_BYTES);
     if (contest != NULL)
         contest_held(e, contest, event);
+    else
+        response_store_note(&e->responses, event, p, event_bytes(event));
     return MR_OK;
 }
 
@@ -46,6 +48,8 @@ void engine_emit_end(struct mr_engine *e, struct event_record event, const char 
     event_push_end(contest != NULL ? &contest->entrant[event.sample].events : &e->events, event, error);
     if (contest != NULL)
         contest_held(e, contest, &event);
+    else
+        response_store_note(&e->responses, &event, &event, sizeof event);
 }
 
 bool mr_engine_next_event(struct mr_engine *e, struct mr_event *out)

@@ -52,6 +52,7 @@ enum mr_status options_check(const struct mr_options *o, struct mr_error *err)
         {"latency_metric", o->latency_metric, 0, MR_N_LATENCIES - 1},
         {"bucket_capacity", o->bucket_capacity, 0, 1 << 30},
         {"kv_policy", o->kv_policy, 0, MR_N_KV_POLICIES - 1},
+        {"pin_tokens", o->pin_tokens, 0, MR_PIN_TOKENS_MAX},
         {"fusion_off", o->fusion_off, 0, 1},
     };
     for (size_t i = 0; i < sizeof field / sizeof *field; i++)

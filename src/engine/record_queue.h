@@ -26,6 +26,8 @@ void *record_queue_push(struct record_queue *q, size_t n);
 /* The same within room that was reserved for n bytes; cannot fail. */
 void *record_queue_push_reserved(struct record_queue *q, size_t n);
 
+static inline bool record_queue_is_empty(const struct record_queue *q) { return q->head == q->tail; }
+
 /* Take the oldest record; NULL: the queue is empty. Borrowed until the next push or reserve. */
 const void *record_queue_pop(struct record_queue *q);
 

@@ -38,18 +38,44 @@ static void make_keys(const struct mr_engine *e, struct sequence *s, int n)
                         s->token + (ptrdiff_t)s->n_key * KV_BLOCK);
 }
 
+void sequence_seed(const struct mr_engine *e, const struct request_record *r, struct prefix_key *out)
+{
+    struct adapter_set adapters;
+    adapters_find(e->model, request_record_adapter(r), r->n_adapter, &adapters);
+    seed(e, r, &adapters, out);
+}
+
+/* Keys of the first n blocks of a prompt; free with free(). NULL: none, or no memory. */
+static struct prefix_key *prompt_keys(const struct mr_engine *e, const struct request_record *r, int n)
+{
+    struct prefix_key *key = e->prefixes != NULL && n > 0 ? mem_array((size_t)n, sizeof *key) : NULL;
+    if (key == NULL)
+        return NULL;
+    struct prefix_key first;
+    sequence_seed(e, r, &first);
+    for (int i = 0; i < n; i++)
+        prefix_key_next(&key[i], i == 0 ? &first : &key[i - 1], request_record_prompt(r) + (ptrdiff_t)i * KV_BLOCK);
+    return key;
+}
+
+enum mr_status sequence_pin(struct mr_engine *e, const struct mr_request *request, struct mr_error *err)
+{
+    const struct request_limits limits = {.n_vocab = model_info(e->model->model)->n_vocab, .n_ctx = e->n_ctx};
+    struct request_record *record;
+    MR_TRY(request_record_create(&record, request, &limits, err));
+    struct prefix_key *key = prompt_keys(e, record, record->n_prompt / KV_BLOCK);
+    const bool ok = key != NULL && prefix_index_pin(e->prefixes, key, record->n_prompt / KV_BLOCK);
+    free(key);
+    free(record);
+    return ok ? MR_OK : mr_fail(err, MR_NO_MEMORY, "no memory to pin a prompt");
+}
+
 int sequence_count_cached(const struct mr_engine *e, const struct request_record *r)
 {
     const int n_block = (r->n_prompt - 1) / KV_BLOCK;
-    struct prefix_key *key = e->prefixes != NULL && n_block > 0 ? mem_array((size_t)n_block, sizeof *key) : NULL;
+    struct prefix_key *key = prompt_keys(e, r, n_block);
     if (key == NULL)
         return 0; /* without memory the request counts as not cached */
-    struct prefix_key first;
-    struct adapter_set adapters;
-    adapters_find(e->model, request_record_adapter(r), r->n_adapter, &adapters);
-    seed(e, r, &adapters, &first);
-    for (int i = 0; i < n_block; i++)
-        prefix_key_next(&key[i], i == 0 ? &first : &key[i - 1], request_record_prompt(r) + (ptrdiff_t)i * KV_BLOCK);
     enum prefix_miss why;
     const int n = prefix_index_match(e->prefixes, key, n_block, &why);
     free(key);

@@ -46,3 +46,20 @@ def test_damaged_files_are_told_and_made_again(tmp_path):
 def test_a_folder_that_cannot_be_is_refused(model):
     r = run("run", "-m", model, "--raw", "-p", "x", "-n", 1, "--cache-dir", "/dev/null/x")
     assert r.returncode == 1 and "'/dev/null/x'" in r.stderr
+
+
+@needs_smollm2
+def test_a_pinned_prompt_is_there_for_the_first_request(tmp_path):
+    text = tmp_path / "system.txt"
+    text.write_text(PROMPT)
+    args = ("run", "-m", SMOLLM2, "--raw", "-p", PROMPT + "And then", "-n", 6, "--temp", 0, "--json")
+    pinned, plain = run(*args, "--pin-prompt", text), run(*args)
+    assert pinned.returncode == plain.returncode == 0, pinned.stderr
+    pinned, plain = json.loads(pinned.stdout), json.loads(plain.stdout)
+    assert pinned["tokens"] == plain["tokens"]
+    assert pinned["timings"]["cached_n"] >= 32 and plain["timings"]["cached_n"] == 0
+
+
+def test_a_file_to_pin_that_is_missing_is_named(model, tmp_path):
+    r = run("run", "-m", model, "--raw", "-p", "t1", "-n", 1, "--pin-prompt", tmp_path / "none.txt")
+    assert r.returncode == 1 and "none.txt" in r.stderr

@@ -46,7 +46,7 @@ static enum mr_status create_and_run(void *context)
     struct mr_engine *e;
     mr_options_defaults(&options);
     options.n_ctx = 64;
-    options.cache_host_bytes = *(const size_t *)context;
+    options.cache_host_bytes = options.response_bytes = *(const size_t *)context;
     MR_TRY(mr_engine_create(&e, model, &options, NULL));
     const enum mr_status status = run_once(e, &got);
     assert_true(mr_engine_is_idle(e));

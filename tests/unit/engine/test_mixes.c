@@ -249,6 +249,7 @@ static void start_mix(struct mix *m, int number, const struct pool *pool)
     o.prefix_cache = roll(d, 4) > 0;
     const int tier = roll(d, 4); /* host memory for some blocks or for all, and now and then files */
     o.cache_host_bytes = tier == 0 ? (size_t)1 << (10 + roll(d, 10)) : tier == 1 ? 64 << 20 : 0;
+    o.response_bytes = roll(d, 6) == 0 ? (size_t)1 << (8 + roll(d, 12)) : 0;
     o.cache_dir = roll(d, 16) == 0 ? folder : NULL;
     o.cache_bytes = (size_t)1 << (16 + roll(d, 8));
     o.kv_policy = roll(d, 4) == 0 ? roll(d, MR_N_KV_POLICIES) : MR_KV_PAGED;
