@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """Sweep the arrival rate over the engine with a real model, and write the figures into docs/admission.md and docs/admission.svg.
 
-    bench/admission.py models/SmolLM2-135M-Instruct.Q4_1.gguf [--quick] [--seconds 8] [--max-running 16]
+    bench/admission.py models/SmolLM2-135M-Instruct.Q4_1.gguf [--quick] [--seconds 6] [--max-running 16]
 
 Requests have 16 tokens of their own behind a cached system prompt of 128, and answers of 24 to 48 tokens; they arrive as a Poisson process at
 0.2 to 3 times the capacity, which is measured first, with all of them at once. For each rate: admission at targets of 800, 500 and 300 ms, for the
 first token and for the whole answer; without admission; without the rule of low and high load. Then batches of a fixed size, all at once. The
 variants of one rate run in turn. build/admission.json keeps what was measured; --draw draws it again. --quick takes about two minutes and
-writes beside the JSON only."""
+prints the tables only."""
 import argparse
 import json
 import subprocess
@@ -100,6 +100,7 @@ def page(d):
         lines += [f"**{title}: P99 in ms**, of requests that were let in and that the target binds", "", *head]
         lines += [row(label[n], metric, d["sweeps"][n], lambda p, m, n=n: number(p99(p, m, n))) for n in names]
         lines += ["", f"**{title}: requests within the target, a second / refused of a hundred**", "", *head]
+        label["none"] = "without admission, target 500"
         lines += [row(label[n], metric, d["sweeps"][n], lambda p, m: f"{p['goodput']:.1f} / {100 * p['admission']['refused'] / p['requests']:.0f}")
                   for n in names if n != "none" or metric == "ttft"]
         lines.append("")
@@ -123,7 +124,7 @@ for k, metric in enumerate(("ttft", "e2e")):
             continue
         x = [p["load"] for p in points]
         label = "no admission" if name == "none" else name[len(metric) + 1:]
-        style = {"label": label, "linestyle": "--" if "rule" in name or name == "none" else "-", "marker": ".", "color": f"C{i % 5}"}
+        style = {"label": label, "linestyle": "--" if "rule" in name or name == "none" else "-", "marker": ".", "color": f"C{i}"}
         line = axes[0, k].plot(x, [p["p99"][metric] for p in points], **style)
         if name == "none" and metric == "e2e":
             continue
@@ -172,7 +173,7 @@ def main():
     p.add_argument("model", nargs="?", help="none with --draw")
     p.add_argument("--millrace", default=str(ROOT / "build/millrace"))
     p.add_argument("--threads", type=int, help="default: as many as CPUs may be used")
-    p.add_argument("--seconds", type=float, default=8, help="of arrivals for each figure")
+    p.add_argument("--seconds", type=float, default=6, help="of arrivals for each figure")
     p.add_argument("--max-running", type=int, default=16)
     p.add_argument("--seed", type=int, default=1)
     p.add_argument("--quick", action="store_true")

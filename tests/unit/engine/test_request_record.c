@@ -83,6 +83,12 @@ static void wrong_fields_are_named(void **state)
     r.max_tokens = -2;
     refuse(&r, "max_tokens", "-1");
     r.max_tokens = 1;
+    r.arrival_us = -1;
+    refuse(&r, "arrival_us is -1", "0 (now)");
+    r.arrival_us = 0;
+    r.n_retry = -1;
+    refuse(&r, "n_retry is -1", "from 0");
+    r.n_retry = 0;
     const char *const empty[] = {"x", ""};
     r.stop = empty;
     r.n_stop = 2;
