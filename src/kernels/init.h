@@ -16,6 +16,7 @@ const struct kernels_isa *kernels_isa_at(int i);
 void kernels_init_scalar(struct kernels *k);
 #if defined(__x86_64__)
 void kernels_init_avx2(struct kernels *k);
+void kernels_init_avxvnni(struct kernels *k);
 void kernels_init_avx512(struct kernels *k);
 void kernels_init_avx512vnni(struct kernels *k);
 #endif

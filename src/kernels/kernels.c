@@ -10,6 +10,7 @@ static const struct kernels_isa isas[] = {
     {"scalar", 0, kernels_init_scalar},
 #if defined(__x86_64__)
     {"avx2", CPU_AVX2, kernels_init_avx2},
+    {"avxvnni", CPU_AVX2 | CPU_AVX_VNNI, kernels_init_avxvnni},
     {"avx512", CPU_AVX2 | CPU_AVX512, kernels_init_avx512},
     {"avx512vnni", CPU_AVX2 | CPU_AVX512 | CPU_AVX512_VNNI, kernels_init_avx512vnni},
 #endif

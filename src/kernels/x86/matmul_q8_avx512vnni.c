@@ -1,7 +1,7 @@
 /* matmul_q8_avx512vnni.c: products of int8 activations with vpdpbusd. Few rows read the packed weights once, as they stand.
  * More rows share an expansion of a few blocks of two panels to bytes, which stays in the first-level cache, and run over it
  * in tiles: a broadcast activation serves both panels. */
-#include "kernels/pack/pack.h"
+#include "kernels/matmul_q8_types.h"
 
 #if defined(__x86_64__)
 #include "kernels/x86/panel_avx512.h"
@@ -290,74 +290,8 @@ SIMD512_INLINE void run(enum quant_type type, float *out, size_t ld_out, const v
     }
 }
 
-static void run_q4_0(float *out, size_t ld_out, const void *packed, const void *x, size_t ld_x, int n_row, int n_out, int n_in)
-{
-    run(QUANT_Q4_0, out, ld_out, packed, x, ld_x, n_row, n_out, n_in);
-}
+#define MATMUL_ISA "avx512vnni"
+MATMUL_Q8_TYPES(MATMUL_Q8_RUN)
 
-static void run_q4_1(float *out, size_t ld_out, const void *packed, const void *x, size_t ld_x, int n_row, int n_out, int n_in)
-{
-    run(QUANT_Q4_1, out, ld_out, packed, x, ld_x, n_row, n_out, n_in);
-}
-
-static void run_q5_0(float *out, size_t ld_out, const void *packed, const void *x, size_t ld_x, int n_row, int n_out, int n_in)
-{
-    run(QUANT_Q5_0, out, ld_out, packed, x, ld_x, n_row, n_out, n_in);
-}
-
-static void run_q5_1(float *out, size_t ld_out, const void *packed, const void *x, size_t ld_x, int n_row, int n_out, int n_in)
-{
-    run(QUANT_Q5_1, out, ld_out, packed, x, ld_x, n_row, n_out, n_in);
-}
-
-static void run_q8_0(float *out, size_t ld_out, const void *packed, const void *x, size_t ld_x, int n_row, int n_out, int n_in)
-{
-    run(QUANT_Q8_0, out, ld_out, packed, x, ld_x, n_row, n_out, n_in);
-}
-
-static void run_q2_k(float *out, size_t ld_out, const void *packed, const void *x, size_t ld_x, int n_row, int n_out, int n_in)
-{
-    run(QUANT_Q2_K, out, ld_out, packed, x, ld_x, n_row, n_out, n_in);
-}
-
-static void run_q3_k(float *out, size_t ld_out, const void *packed, const void *x, size_t ld_x, int n_row, int n_out, int n_in)
-{
-    run(QUANT_Q3_K, out, ld_out, packed, x, ld_x, n_row, n_out, n_in);
-}
-
-static void run_q4_k(float *out, size_t ld_out, const void *packed, const void *x, size_t ld_x, int n_row, int n_out, int n_in)
-{
-    run(QUANT_Q4_K, out, ld_out, packed, x, ld_x, n_row, n_out, n_in);
-}
-
-static void run_q5_k(float *out, size_t ld_out, const void *packed, const void *x, size_t ld_x, int n_row, int n_out, int n_in)
-{
-    run(QUANT_Q5_K, out, ld_out, packed, x, ld_x, n_row, n_out, n_in);
-}
-
-static void run_q6_k(float *out, size_t ld_out, const void *packed, const void *x, size_t ld_x, int n_row, int n_out, int n_in)
-{
-    run(QUANT_Q6_K, out, ld_out, packed, x, ld_x, n_row, n_out, n_in);
-}
-
-static void run_iq4_nl(float *out, size_t ld_out, const void *packed, const void *x, size_t ld_x, int n_row, int n_out,
-                       int n_in)
-{
-    run(QUANT_IQ4_NL, out, ld_out, packed, x, ld_x, n_row, n_out, n_in);
-}
-
-void matmul_q8_init_avx512vnni(struct kernels *k)
-{
-    matmul_set(k, QUANT_Q4_0, ACTIVATION_Q8, "q4_0_q8_avx512vnni", &layout_q4_0, run_q4_0);
-    matmul_set(k, QUANT_Q4_1, ACTIVATION_Q8, "q4_1_q8_avx512vnni", &layout_q4_1, run_q4_1);
-    matmul_set(k, QUANT_Q5_0, ACTIVATION_Q8, "q5_0_q8_avx512vnni", &layout_q5_0, run_q5_0);
-    matmul_set(k, QUANT_Q5_1, ACTIVATION_Q8, "q5_1_q8_avx512vnni", &layout_q5_1, run_q5_1);
-    matmul_set(k, QUANT_Q8_0, ACTIVATION_Q8, "q8_0_q8_avx512vnni", &layout_q8_0, run_q8_0);
-    matmul_set(k, QUANT_Q2_K, ACTIVATION_Q8, "q2_k_q8_avx512vnni", &layout_q2_k, run_q2_k);
-    matmul_set(k, QUANT_Q3_K, ACTIVATION_Q8, "q3_k_q8_avx512vnni", &layout_q3_k, run_q3_k);
-    matmul_set(k, QUANT_Q4_K, ACTIVATION_Q8, "q4_k_q8_avx512vnni", &layout_q4_k, run_q4_k);
-    matmul_set(k, QUANT_Q5_K, ACTIVATION_Q8, "q5_k_q8_avx512vnni", &layout_q5_k, run_q5_k);
-    matmul_set(k, QUANT_Q6_K, ACTIVATION_Q8, "q6_k_q8_avx512vnni", &layout_q6_k, run_q6_k);
-    matmul_set(k, QUANT_IQ4_NL, ACTIVATION_Q8, "iq4_nl_q8_avx512vnni", &layout_iq4_nl, run_iq4_nl);
-}
+void matmul_q8_init_avx512vnni(struct kernels *k) { MATMUL_Q8_TYPES(MATMUL_Q8_SET) }
 #endif

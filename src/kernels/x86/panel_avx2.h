@@ -6,11 +6,22 @@
 #include "kernels/panel.h"
 #include "kernels/x86/simd_avx2.h"
 
+#if !defined(PANEL_VNNI)
+#define PANEL_VNNI 0 /* 1: with vpdpbusd, see below */
+#endif
+#if PANEL_VNNI && defined(KERNELS_EMULATE_AVXVNNI)
+#include "kernels/avxvnni_emulation.h" /* tests/kernels */
+#endif
+
 /* Products of unsigned weights and int8 activations are added in int16 lanes, pairs over several steps, before one
  * multiply-add to int32. A group is a run of steps whose sums fit: 2 x 127 x largest u x steps < 2^15. It also ends where
- * a scale of its own begins. Weights of 8 bits leave no room: they are signed here, and each product is widened alone. */
+ * a scale of its own begins. Weights of 8 bits leave no room: they are signed here, and each product is widened alone.
+ * vpdpbusd adds four products to int32 at once: a group is what shares a scale, and all weights stay unsigned. */
 SIMD_INLINE int group_steps(enum quant_type type)
 {
+    const enum panel_scale scale = panel_formats[type].scale;
+    if (PANEL_VNNI)
+        return scale == PANEL_SCALE_HALVES || scale == PANEL_SCALE_NIBBLES ? 4 : 8;
     switch (type) {
     case QUANT_Q5_0:
     case QUANT_Q5_1:
@@ -25,7 +36,17 @@ SIMD_INLINE int group_steps(enum quant_type type)
     }
 }
 
-SIMD_INLINE bool is_signed(enum quant_type type) { return type == QUANT_Q8_0 || type == QUANT_IQ4_NL; }
+/* The sums of a group, and u x: int16 lanes of pairs, or with vpdpbusd int32 lanes of fours. */
+SIMD_INLINE __m256i add_products(__m256i sum, __m256i u, __m256i x)
+{
+#if PANEL_VNNI
+    return simd_keep(_mm256_dpbusd_avx_epi32(sum, u, x));
+#else
+    return simd_keep(_mm256_add_epi16(sum, _mm256_maddubs_epi16(u, x)));
+#endif
+}
+
+SIMD_INLINE bool is_signed(enum quant_type type) { return !PANEL_VNNI && (type == QUANT_Q8_0 || type == QUANT_IQ4_NL); }
 
 /* Vectors of 64 bytes that a block of 16 outputs expands to; behind signed weights stand their magnitudes. */
 SIMD_INLINE int expanded_steps(enum quant_type type) { return is_signed(type) ? 2 * PANEL_STEPS : PANEL_STEPS; }
@@ -44,8 +65,9 @@ SIMD_INLINE __m256i add_signed(__m256i isum, __m256i w, __m256i magnitude, __m25
 SIMD_INLINE __m256i load_step(enum quant_type type, const uint8_t *planes, int s)
 {
     const struct panel_format f = panel_formats[type];
+    const __m256i sign = _mm256_set1_epi8((char)(is_signed(type) ? f.offset : 0)); /* turns the highest bit: u - 128 */
     if (f.byte)
-        return _mm256_xor_si256(simd_load(planes + s * PANEL_STEP), _mm256_set1_epi8((char)f.offset));
+        return _mm256_xor_si256(simd_load(planes + s * PANEL_STEP), sign);
     __m256i u = _mm256_setzero_si256();
     int low = 0;
     if (f.nibble) {
@@ -55,8 +77,7 @@ SIMD_INLINE __m256i load_step(enum quant_type type, const uint8_t *planes, int s
     }
     if (type == QUANT_IQ4_NL) {
         const __m128i values = _mm_loadu_si128((const __m128i *)panel_iq4_nl);
-        const __m128i table = _mm_xor_si128(values, _mm_set1_epi8((char)f.offset));
-        return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(table), u);
+        return _mm256_shuffle_epi8(_mm256_xor_si256(_mm256_broadcastsi128_si256(values), sign), u);
     }
     if (f.two) {
         const __m256i bits = simd_shift_mask(simd_load(planes + s / 4 * PANEL_STEP), 2 * (s % 4) - low, 3 << low);
@@ -71,7 +92,7 @@ SIMD_INLINE __m256i load_step(enum quant_type type, const uint8_t *planes, int s
 
 /* The integers of one half of a block, as int16 pairs in 32-bit lanes. */
 struct half_scales {
-    __m256i scale[2]; /* (c, c) of the block's first and second half of k; unused without integer scales */
+    __m256i scale[2]; /* (c, c) of the block's first and second half of k, with vpdpbusd c in 32 bits; unused without any */
     __m256i pair;     /* what multiplies the sums s0, s1: the minima, or -offset * scale */
 };
 
@@ -79,6 +100,9 @@ SIMD_INLINE __m256i pair_of(__m256i first, __m256i second)
 {
     return _mm256_blend_epi16(first, _mm256_slli_epi32(second, 16), 0xaa);
 }
+
+/* What scales the sums of a group. */
+SIMD_INLINE __m256i scale_lanes(__m256i c) { return PANEL_VNNI ? c : pair_of(c, c); }
 
 /* body: the block's integer scales at this half. */
 SIMD_INLINE struct half_scales load_scales(enum quant_type type, const uint8_t *body)
@@ -93,29 +117,32 @@ SIMD_INLINE struct half_scales load_scales(enum quant_type type, const uint8_t *
     const __m128i bytes[2] = {_mm_loadl_epi64((const __m128i *)body), _mm_loadl_epi64((const __m128i *)(body + PANEL_NR))};
     if (f.scale == PANEL_SCALE_HALVES) {
         const __m256i first = _mm256_cvtepi8_epi32(bytes[0]), second = _mm256_cvtepi8_epi32(bytes[1]);
-        h.scale[0] = pair_of(first, first);
-        h.scale[1] = pair_of(second, second);
+        h.scale[0] = scale_lanes(first);
+        h.scale[1] = scale_lanes(second);
         h.pair = _mm256_mullo_epi16(pair_of(first, second), _mm256_set1_epi16((short)-f.offset));
         return h;
     }
     const __m256i first = _mm256_cvtepu8_epi32(bytes[0]), second = _mm256_cvtepu8_epi32(bytes[1]);
     if (f.scale == PANEL_SCALE_MIN) {
-        h.scale[0] = h.scale[1] = pair_of(first, first);
+        h.scale[0] = h.scale[1] = scale_lanes(first);
         h.pair = pair_of(second, second);
         return h;
     }
     const __m256i mask = _mm256_set1_epi32(15);
     const __m256i low[2] = {_mm256_and_si256(first, mask), _mm256_and_si256(second, mask)};
-    h.scale[0] = pair_of(low[0], low[0]);
-    h.scale[1] = pair_of(low[1], low[1]);
+    h.scale[0] = scale_lanes(low[0]);
+    h.scale[1] = scale_lanes(low[1]);
     h.pair = pair_of(_mm256_srli_epi32(first, 4), _mm256_srli_epi32(second, 4));
     return h;
 }
 
-/* The int16 sums of group g, scaled, to int32. */
+/* The sums of group g, scaled, in int32. */
 SIMD_INLINE __m256i scale_group(enum quant_type type, __m256i sum, int g, const struct half_scales *h)
 {
-    return _mm256_madd_epi16(sum, h->scale[g * group_steps(type) / (PANEL_STEPS / 2)]);
+    const __m256i scale = h->scale[g * group_steps(type) / (PANEL_STEPS / 2)];
+    if (PANEL_VNNI)
+        return panel_formats[type].scale == PANEL_SCALE_NONE ? sum : _mm256_mullo_epi32(sum, scale);
+    return _mm256_madd_epi16(sum, scale);
 }
 
 /* One row's scales of a block, in all lanes. */
