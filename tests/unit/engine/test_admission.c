@@ -316,6 +316,33 @@ static void a_key_that_floods_harms_no_other(void **state)
     mr_engine_free(e);
 }
 
+static void a_machine_that_slows_down_is_given_less(void **state)
+{
+    (void)state;
+    int n_let_in[2] = {0}, n_late[2] = {0};
+    machine = two_cores;
+    struct mr_engine *e = simulated_engine(model, options(500, MR_LATENCY_TTFT));
+    load = (struct load){.rate = 10, .n = 300, .n_prompt = 80, .n_answer_min = 24, .n_answer_max = 48, .seed = 4};
+    warm_up(e);
+    for (int slow = 0; slow < 2; slow++) {
+        plan();
+        run(e);
+        for (int i = slow ? 100 : 0; i < load.n; i++) { /* ten seconds to notice */
+            const struct visit *v = &load.visit[i];
+            n_let_in[slow] += !v->refused;
+            n_late[slow] += !v->refused && v->first_us - v->at_us > 500000;
+        }
+        machine.step *= 3; /* somebody else came to work here */
+        machine.decode *= 3;
+        machine.prompt *= 3;
+        machine.position *= 3;
+    }
+    assert_in_range(n_let_in[0], 200, 280);
+    assert_in_range(n_let_in[1], 20, 60); /* the machine can do fifty in that time */
+    assert_true(n_late[0] <= 3 && n_late[1] <= 1);
+    mr_engine_free(e);
+}
+
 /* Nothing is lost or made, whatever happens to requests: the bucket and each key's account add up. */
 static void assert_adds_up(const struct token_bucket *b)
 {
@@ -492,6 +519,7 @@ int main(void)
         cmocka_unit_test(only_who_would_be_late_is_refused),
         cmocka_unit_test(who_comes_back_when_told_is_let_in),
         cmocka_unit_test(a_key_that_floods_harms_no_other),
+        cmocka_unit_test(a_machine_that_slows_down_is_given_less),
         cmocka_unit_test(the_bucket_is_full_again_when_all_has_ended),
         cmocka_unit_test(no_more_is_let_in_than_the_bucket_holds),
         cmocka_unit_test(a_wait_past_the_deadline_is_refused_and_an_idle_engine_refuses_nothing),
