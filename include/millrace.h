@@ -236,8 +236,60 @@ enum mr_constraint {
     MR_CONSTRAINT_JSON_SCHEMA,
     MR_CONSTRAINT_JSON_OBJECT, /* any JSON object; no text */
     MR_CONSTRAINT_REGEX,       /* the whole answer matches */
-    MR_CONSTRAINT_GRAMMAR      /* GBNF */
+    MR_CONSTRAINT_GRAMMAR,     /* GBNF */
+    MR_CONSTRAINT_CALLS        /* calls of functions; the text of mr_calls_constraint */
 };
+
+/* Calls of functions (docs/tool-calls.md): what an answer may call, the constraint that makes it so, and what it called. */
+struct mr_calls;
+
+struct mr_calls_options {
+    const char *tools;         /* JSON, as the `tools` of OpenAI's API; NULL: none */
+    const char *choice;        /* "auto", "none", "required", or the name of a function; NULL: auto */
+    bool parallel;             /* more than one call is possible */
+    const char *format;        /* of calls, by name; NULL: that of the chat template */
+    const char *chat_template; /* its text; NULL: none */
+    bool reasoning_begun;      /* the prompt ends where the template opens the reasoning */
+};
+
+/* *out is NULL on failure. Without tools an answer is only split into reasoning and content. BAD_INPUT names the field.
+ * What of a schema cannot be enforced is told when a request with the constraint is. */
+enum mr_status mr_calls_create(struct mr_calls **out, const struct mr_calls_options *options, struct mr_error *err);
+void mr_calls_free(struct mr_calls *calls); /* takes NULL; its parsers have been freed */
+/* For a request with MR_CONSTRAINT_CALLS; NULL: nothing may be called, and the request needs no constraint. Borrowed. */
+const char *mr_calls_constraint(const struct mr_calls *calls);
+const char *mr_calls_format(const struct mr_calls *calls); /* "hermes" */
+
+/* Splits the texts of an answer's events. However they are cut, its pieces join to the same; it never fails for what an answer
+ * says: what it cannot read is content. */
+struct mr_call_parser;
+
+enum mr_piece_kind {
+    MR_PIECE_CONTENT,
+    MR_PIECE_REASONING,
+    MR_PIECE_CALL,      /* a call begins; the text is the function's name, whole */
+    MR_PIECE_ARGUMENTS, /* the next bytes of its arguments, a JSON object */
+    MR_PIECE_CALL_END   /* it is complete, its arguments are JSON; no text */
+};
+
+struct mr_piece {
+    enum mr_piece_kind kind;
+    int32_t call; /* of the answer, from 0 on; of the last three kinds */
+    const char *text;
+    size_t n_text;
+};
+
+enum mr_status mr_call_parser_create(struct mr_call_parser **out, const struct mr_calls *calls, struct mr_error *err);
+void mr_call_parser_free(struct mr_call_parser *parser); /* takes NULL */
+/* The next text. NO_MEMORY. */
+enum mr_status mr_call_parser_feed(struct mr_call_parser *parser, const char *text, size_t n, struct mr_error *err);
+/* The answer has ended. A call without MR_PIECE_CALL_END was cut. */
+enum mr_status mr_call_parser_end(struct mr_call_parser *parser, struct mr_error *err);
+/* The oldest piece not yet taken, borrowed until the next call. false: there is none. */
+bool mr_call_parser_next(struct mr_call_parser *parser, struct mr_piece *out);
+/* Calls that are complete, and that have begun and are not. */
+int32_t mr_call_parser_n_complete(const struct mr_call_parser *parser);
+int32_t mr_call_parser_n_open(const struct mr_call_parser *parser);
 
 /* What to generate. Copied by mr_engine_submit. */
 struct mr_request {

@@ -129,7 +129,7 @@ static enum mr_status answer(struct chat *c, struct mr_error *err)
     generation_release(&c->last);
     generation_init(&c->last);
     enum mr_status status =
-        chat_prompt_render(r->chat, c->messages, (int64_t)time(NULL), r->options.parse_special, &prompt, err);
+        chat_prompt_render(r->chat, c->messages, NULL, (int64_t)time(NULL), r->options.parse_special, &prompt, err);
     if (status == MR_OK) {
         if (r->options.verbose_prompt)
             run_show_prompt(r, &prompt);

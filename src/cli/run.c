@@ -130,6 +130,10 @@ struct mr_request run_request(const struct run *r, const struct token_list *prom
     request.token_healing = r->options.token_healing;
     request.constraint = r->constraint.kind;
     request.constraint_text = r->constraint.text;
+    if (r->calls != NULL && mr_calls_constraint(r->calls) != NULL) {
+        request.constraint = MR_CONSTRAINT_CALLS;
+        request.constraint_text = mr_calls_constraint(r->calls);
+    }
     request.adapter = r->adapter;
     request.n_adapter = r->n_adapter;
     return request;
@@ -170,7 +174,7 @@ static enum mr_status chat_tokens(const struct run *r, const struct string_buffe
     if (json_array_size(messages) != n_wanted)
         status = mr_fail(err, MR_BAD_INPUT, "the prompt or the system message is not UTF-8");
     else
-        status = chat_prompt_render(r->chat, messages, (int64_t)time(NULL), r->options.parse_special, ids, err);
+        status = chat_prompt_render(r->chat, messages, r->tools.list, (int64_t)time(NULL), r->options.parse_special, ids, err);
     json_decref(messages);
     return status;
 }
@@ -189,6 +193,25 @@ static enum mr_status prompt_tokens(const struct run *r, struct token_list *ids,
                                                      .match_control = r->options.special || r->options.parse_special},
                                   1, ENCODE_ADD_BOS, ids, err);
     string_buffer_release(&text);
+    return status;
+}
+
+/* The answer split into reasoning, content and calls. */
+static enum mr_status print_calls(const struct run *r, const struct generation *g, struct mr_error *err)
+{
+    json_t *message;
+    MR_TRY(tool_arguments_split(&message, r->calls, g, err));
+    enum mr_status status = MR_OK;
+    if (!r->options.json)
+        tool_arguments_print(message, stdout);
+    else if (json_object_set_new(message, "seed", json_integer((json_int_t)r->sampling.sampling.seed)) != 0 ||
+             json_dumpf(message, stdout, JSON_REAL_PRECISION(9)) != 0 || putchar('\n') == EOF)
+        status = mr_fail(err, MR_IO, "the answer could not be written");
+    json_decref(message);
+    if (fflush(stdout) != 0)
+        status = mr_fail(err, MR_IO, "the answer could not be written");
+    if (status == MR_OK && !r->options.json && !r->options.quiet)
+        generation_print_stats(g, stderr);
     return status;
 }
 
@@ -218,6 +241,15 @@ static enum mr_status print_answer(const struct run *r, const struct generation 
     return MR_OK;
 }
 
+/* What the answer may call, once the prompt is known. */
+static enum mr_status make_calls(struct run *r, const struct token_list *prompt, struct mr_error *err)
+{
+    if (r->tools.list == NULL)
+        return MR_OK;
+    return tool_arguments_calls(&r->calls, &r->tools, chat_prompt_template(r->chat),
+                                chat_prompt_opens_reasoning(r->chat, prompt), err);
+}
+
 static int answer_once(struct run *r)
 {
     struct mr_error err = {{0}};
@@ -227,12 +259,15 @@ static int answer_once(struct run *r)
     enum mr_status status = prompt_tokens(r, &prompt, &err);
     if (status == MR_OK && r->options.verbose_prompt)
         run_show_prompt(r, &prompt);
+    if (status == MR_OK)
+        status = make_calls(r, &prompt, &err);
     if (status == MR_OK) {
         const struct mr_request request = run_request(r, &prompt);
-        status = generation_run(&g, r->engine, &request, r->options.json ? NULL : stdout, &err);
+        const bool is_whole = r->options.json || r->calls != NULL;
+        status = generation_run(&g, r->engine, &request, is_whole ? NULL : stdout, &err);
     }
     if (status == MR_OK)
-        status = print_answer(r, &g, &err);
+        status = r->calls != NULL ? print_calls(r, &g, &err) : print_answer(r, &g, &err);
     const bool cancelled = g.finish == MR_FINISH_CANCELLED;
     token_list_release(&prompt);
     generation_release(&g);
@@ -267,6 +302,8 @@ static void close_run(struct run *r)
 {
     load_warn_of_cache(r->engine, &r->model_options);
     mr_engine_free(r->engine);
+    mr_calls_free(r->calls);
+    tool_arguments_release(&r->tools);
     chat_prompt_free(r->chat);
     mr_model_close(r->model);
     string_buffer_release(&r->file_text);
@@ -298,6 +335,20 @@ static int check_stops(const struct run *r)
     return ARGUMENTS_GO_ON;
 }
 
+static int check_tools(const struct run *r, bool interactive)
+{
+    const struct tool_arguments *t = &r->tools;
+    if (t->file == NULL && (t->choice != NULL || t->format != NULL || t->single))
+        return arguments_fail(r->command, "--tool-choice, --tool-format and --no-parallel-tool-calls need --tools");
+    if (t->file != NULL && interactive)
+        return arguments_fail(r->command, "--tools needs a prompt: -p, --file or a pipe");
+    if (t->file != NULL && r->options.raw)
+        return arguments_fail(r->command, "--tools needs a chat template, which --raw leaves out");
+    if (t->file != NULL && (r->options.ignore_eos || r->constraint.kind != MR_CONSTRAINT_NONE))
+        return arguments_fail(r->command, "--tools excludes --ignore-eos, --json-schema, --json-object, --regex and --grammar");
+    return ARGUMENTS_GO_ON;
+}
+
 /* Options that contradict each other. */
 static int check_arguments(const struct run *r, bool interactive)
 {
@@ -319,6 +370,8 @@ static int check_arguments(const struct run *r, bool interactive)
     int status = check_stops(r);
     if (status == ARGUMENTS_GO_ON)
         status = check_bad_words(r);
+    if (status == ARGUMENTS_GO_ON)
+        status = check_tools(r, interactive);
     return status == ARGUMENTS_GO_ON ? model_arguments_check(&r->model_options, r->command) : status;
 }
 
@@ -333,6 +386,7 @@ static int parse(struct run *r, int argc, char **argv)
         {"Prompt and answer:", run_argument, &r->options},
         {"How tokens are chosen:", sampling_argument, &r->sampling},
         {"What the answer obeys:", constraint_argument, &r->constraint},
+        {"Functions that the answer may call:", tool_argument, &r->tools},
     };
     const struct command_line line = {
         .summary = "Answer a prompt, or converse on the terminal.",
@@ -351,6 +405,8 @@ static int open_and_answer(struct run *r, bool interactive)
     enum mr_status status = MR_OK;
     if (r->options.file != NULL)
         status = read_file(&r->file_text, r->options.file, &err);
+    if (status == MR_OK)
+        status = tool_arguments_read(&r->tools, &err);
     if (status == MR_OK)
         status = open_run(r, &err);
     if (status != MR_OK)

@@ -6,6 +6,7 @@
 #include "cli/generation.h"
 #include "cli/load.h"
 #include "cli/sampling_arguments.h"
+#include "cli/tool_arguments.h"
 
 struct run_arguments {
     const char *prompt, *file, *system;
@@ -27,6 +28,8 @@ struct run {
     struct chat_prompt *chat; /* NULL: --raw */
     struct mr_adapter_use adapter[MR_ADAPTERS_MAX];
     int32_t n_adapter;
+    struct tool_arguments tools;
+    struct mr_calls *calls; /* NULL: --tools was not given */
 };
 
 /* The request of these prompt tokens with the command line's parameters; borrows both. */

@@ -2,14 +2,17 @@
 #include "engine/chat_prompt.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/memory.h"
 #include "engine/loaded_model.h"
+#include "text/call_format.h"
 #include "text/chat_renderer.h"
 
 struct chat_prompt {
     const struct mr_model *model;
     struct chat_renderer *renderer;
+    char *source;
 };
 
 enum mr_status chat_prompt_create(struct chat_prompt **out, const struct mr_model *model, const char *source, size_t n,
@@ -24,8 +27,10 @@ enum mr_status chat_prompt_create(struct chat_prompt **out, const struct mr_mode
         return mr_fail(err, MR_NO_MEMORY, "no memory for the chat template");
     p->model = model;
     const struct tokenizer *t = model->tokenizer;
-    const enum mr_status status = source != NULL ? chat_renderer_create(&p->renderer, source, n, t, err)
-                                                 : chat_renderer_create(&p->renderer, own.s, own.n, t, err);
+    p->source = source != NULL ? mem_string(source, n) : mem_string(own.s, own.n);
+    const enum mr_status status = p->source != NULL
+                                      ? chat_renderer_create(&p->renderer, p->source, source != NULL ? n : own.n, t, err)
+                                      : mr_fail(err, MR_NO_MEMORY, "no memory for the chat template");
     if (status != MR_OK)
         chat_prompt_free(p);
     else
@@ -38,14 +43,15 @@ void chat_prompt_free(struct chat_prompt *p)
     if (p == NULL)
         return;
     chat_renderer_free(p->renderer);
+    free(p->source);
     free(p);
 }
 
-enum mr_status chat_prompt_render(const struct chat_prompt *p, const json_t *messages, int64_t now, bool match_control,
-                                  struct token_list *ids, struct mr_error *err)
+enum mr_status chat_prompt_render(const struct chat_prompt *p, const json_t *messages, const json_t *tools, int64_t now,
+                                  bool match_control, struct token_list *ids, struct mr_error *err)
 {
     const struct tokenizer *t = p->model->tokenizer;
-    json_t *request = json_pack("{s:O}", "messages", messages);
+    json_t *request = json_pack("{s:O, s:O*}", "messages", messages, "tools", tools);
     if (request == NULL)
         return mr_fail(err, MR_NO_MEMORY, "no memory for the messages");
     struct rendered rendered = {0};
@@ -59,4 +65,27 @@ enum mr_status chat_prompt_render(const struct chat_prompt *p, const json_t *mes
     rendered_release(&rendered);
     json_decref(request);
     return status;
+}
+
+const char *chat_prompt_template(const struct chat_prompt *p) { return p->source; }
+
+bool chat_prompt_opens_reasoning(const struct chat_prompt *p, const struct token_list *ids)
+{
+    enum {
+        LOOK = 16 /* tokens that a marker and the blanks behind it have at most */
+    };
+    const struct reasoning_format *f = reasoning_format_detect(p->source, strlen(p->source));
+    struct string_buffer end;
+    string_buffer_init(&end);
+    for (size_t i = ids->n > LOOK ? ids->n - LOOK : 0; f != NULL && i < ids->n; i++) {
+        const struct gguf_string piece = tokenizer_piece(p->model->tokenizer, ids->id[i], true);
+        string_buffer_add(&end, piece.s, piece.n);
+    }
+    size_t n = end.n;
+    while (n > 0 && (end.s[n - 1] == '\n' || end.s[n - 1] == ' '))
+        n--;
+    const size_t n_open = f != NULL ? strlen(f->open) : 0;
+    const bool opens = n_open > 0 && n >= n_open && memcmp(end.s + n - n_open, f->open, n_open) == 0;
+    string_buffer_release(&end);
+    return opens;
 }

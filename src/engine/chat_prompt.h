@@ -14,10 +14,15 @@ enum mr_status chat_prompt_create(struct chat_prompt **out, const struct mr_mode
                                   struct mr_error *err);
 void chat_prompt_free(struct chat_prompt *p); /* takes NULL */
 
-/* Append the ids of the rendered messages (an array) to *ids; the template opens the answer. now: seconds since the
- * epoch. What a caller wrote never becomes a control token, unless match_control is true. BAD_INPUT: the template's own
- * message. */
-enum mr_status chat_prompt_render(const struct chat_prompt *p, const json_t *messages, int64_t now, bool match_control,
-                                  struct token_list *ids, struct mr_error *err);
+const char *chat_prompt_template(const struct chat_prompt *p); /* its text, borrowed */
+
+/* Append the ids of the rendered messages (an array) to *ids; the template opens the answer. tools: an array as in OpenAI's
+ * API, for the template's variable of that name; NULL: none. now: seconds since the epoch. What a caller wrote never becomes a
+ * control token, unless match_control is true. BAD_INPUT: the template's own message. */
+enum mr_status chat_prompt_render(const struct chat_prompt *p, const json_t *messages, const json_t *tools, int64_t now,
+                                  bool match_control, struct token_list *ids, struct mr_error *err);
+
+/* The prompt ends with the marker that opens the reasoning: the answer goes on inside of it. */
+bool chat_prompt_opens_reasoning(const struct chat_prompt *p, const struct token_list *ids);
 
 #endif

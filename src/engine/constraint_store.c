@@ -37,6 +37,7 @@ void constraint_store_release(struct constraint_store *store)
         free_entry(c);
     }
     token_trie_free(store->trie);
+    token_trie_free(store->call_trie);
     pthread_cond_destroy(&store->done);
     pthread_cond_destroy(&store->work);
     pthread_mutex_destroy(&store->lock);

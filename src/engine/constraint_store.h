@@ -59,7 +59,8 @@ struct stored_constraint {
 
 struct constraint_store {
     const struct tokenizer *tokenizer;
-    struct token_trie *trie; /* made for the first constraint; there once one is ready */
+    struct token_trie *trie;      /* made for the first constraint; there once one is ready */
+    struct token_trie *call_trie; /* the same for calls, with control tokens that stand in markers */
     struct stored_constraint *first;
     uint64_t time;
     bool has_thread;
@@ -82,6 +83,13 @@ void constraint_store_release(struct constraint_store *store);
 enum mr_status constraint_store_take(struct constraint_store *store, struct stored_constraint **out,
                                      const struct stored_key *key, struct mr_error *err);
 void constraint_store_leave(struct constraint_store *store, struct stored_constraint *c); /* takes NULL */
+
+/* The vocabulary of a constraint that is ready. */
+static inline const struct token_trie *constraint_store_trie(const struct constraint_store *store,
+                                                             const struct stored_constraint *c)
+{
+    return c->key.kind == CONSTRAINT_CALLS ? store->call_trie : store->trie;
+}
 
 static inline enum stored_state stored_constraint_state(const struct stored_constraint *c)
 {

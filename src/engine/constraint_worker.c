@@ -6,21 +6,25 @@
 
 #include "base/memory.h"
 #include "base/thread_start.h"
+#include "text/call_format.h"
 
-static enum mr_status make_trie(struct constraint_store *store, struct mr_error *err)
+/* with_markers: control tokens that models write to call functions are text like any other. */
+static enum mr_status make_trie(const struct constraint_store *store, struct token_trie **out, bool with_markers,
+                                struct mr_error *err)
 {
     const int n = tokenizer_n_vocab(store->tokenizer);
     struct token_piece *piece = mem_array((size_t)n, sizeof *piece);
     if (piece == NULL)
         return mr_fail(err, MR_NO_MEMORY, "no memory for the pieces of %d tokens", n);
     for (int i = 0; i < n; i++) {
-        const struct gguf_string s = tokenizer_piece(store->tokenizer, i, false);
+        const struct gguf_string s = tokenizer_piece(store->tokenizer, i, with_markers);
         piece[i] = (struct token_piece){.s = s.s,
                                         .n = s.n,
-                                        .is_control = tokenizer_is_control(store->tokenizer, i),
+                                        .is_control = tokenizer_is_control(store->tokenizer, i) &&
+                                                      !(with_markers && call_format_has_piece(s.s, s.n)),
                                         .is_end = tokenizer_is_end(store->tokenizer, i)};
     }
-    const enum mr_status status = token_trie_create(&store->trie, piece, n, err);
+    const enum mr_status status = token_trie_create(out, piece, n, err);
     free(piece);
     return status;
 }
@@ -48,15 +52,17 @@ static enum mr_status compile(struct constraint_store *store, struct stored_cons
     const struct constraint_source source = {.kind = c->key.kind, .text = {c->text, c->key.n_text}};
     if (c->key.role == STORED_CONSTRAINT)
         MR_TRY(constraint_create(&c->constraint, &source, err)); /* what is wrong is told without a trie */
-    if (store->trie == NULL)
-        MR_TRY(make_trie(store, err));
+    const bool is_calls = c->key.role == STORED_CONSTRAINT && c->key.kind == CONSTRAINT_CALLS;
+    struct token_trie **trie = is_calls ? &store->call_trie : &store->trie;
+    if (*trie == NULL)
+        MR_TRY(make_trie(store, trie, is_calls, err));
     switch (c->key.role) {
     case STORED_CONSTRAINT:
-        return make_masks(store->trie, c, err);
+        return make_masks(*trie, c, err);
     case STORED_BAN:
-        return word_ban_create(&c->ban, store->trie, c->text, c->key.n_text, err);
+        return word_ban_create(&c->ban, *trie, c->text, c->key.n_text, err);
     case STORED_PREFIX:
-        return make_prefix(store->trie, c, err);
+        return make_prefix(*trie, c, err);
     case N_STORED_ROLES:
         break;
     }

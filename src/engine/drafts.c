@@ -49,13 +49,14 @@ static int n_valid(const struct mr_engine *e, const int32_t *draft, int n)
 
 int drafts_propose(struct mr_engine *e, struct sequence *s, const struct step_shape *plain, int n_max)
 {
-    const struct draft_view view = {.request = s->request->id,
-                                    .sample = s->sample,
-                                    .token = s->token,
-                                    .n_token = s->n_token,
-                                    .n_prompt = s->request->n_prompt,
-                                    .constraint = s->constraint,
-                                    .trie = s->constraint != NULL ? e->constraints.trie : NULL};
+    const struct draft_view view = {
+        .request = s->request->id,
+        .sample = s->sample,
+        .token = s->token,
+        .n_token = s->n_token,
+        .n_prompt = s->request->n_prompt,
+        .constraint = s->constraint,
+        .trie = s->constraint != NULL ? constraint_store_trie(&e->constraints, s->request->stored[STORED_CONSTRAINT]) : NULL};
     const int room = lesser(lesser(n_max, DRAFTS_MAX), s->room - s->n_token - 1); /* the last token follows the last draft */
     for (int i = 0; room > 0 && i < N_DRAFT_SOURCES; i++) {
         const struct drafter *d = &e->drafter[i];

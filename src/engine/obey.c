@@ -25,7 +25,8 @@ enum mr_status engine_take_stored(struct mr_engine *e, struct request_record *r,
     static const enum constraint_kind kinds[] = {[MR_CONSTRAINT_JSON_SCHEMA] = CONSTRAINT_JSON_SCHEMA,
                                                  [MR_CONSTRAINT_JSON_OBJECT] = CONSTRAINT_JSON_OBJECT,
                                                  [MR_CONSTRAINT_REGEX] = CONSTRAINT_REGEX,
-                                                 [MR_CONSTRAINT_GRAMMAR] = CONSTRAINT_GRAMMAR};
+                                                 [MR_CONSTRAINT_GRAMMAR] = CONSTRAINT_GRAMMAR,
+                                                 [MR_CONSTRAINT_CALLS] = CONSTRAINT_CALLS};
     if (r->constraint != MR_CONSTRAINT_NONE)
         MR_TRY(take(
             e, r,

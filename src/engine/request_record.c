@@ -92,7 +92,7 @@ static enum mr_status check_constraint(const struct mr_request *r, size_t *bytes
     *bytes = 0;
     if (r->constraint == MR_CONSTRAINT_NONE)
         return MR_OK;
-    if ((unsigned)r->constraint > MR_CONSTRAINT_GRAMMAR)
+    if ((unsigned)r->constraint > MR_CONSTRAINT_CALLS)
         return mr_fail(err, MR_BAD_INPUT, "constraint is %d, which is no kind of constraint", (int)r->constraint);
     if (r->ignore_eos)
         return mr_fail(err, MR_BAD_INPUT, "ignore_eos and a constraint exclude each other: what obeys has an end");
@@ -225,7 +225,8 @@ enum mr_status request_record_create(struct request_record **out, const struct m
                                       .arrival_us = r->arrival_us,
                                       .n_retry = r->n_retry,
                                       .ignore_eos = r->ignore_eos,
-                                      .show_special = r->show_special};
+                                      .show_end = r->show_special,
+                                      .show_special = r->show_special || r->constraint == MR_CONSTRAINT_CALLS};
     if (record->n_return < record->n && r->sampling.n_logprobs < 0)
         record->sampling.n_logprobs = 0; /* what the best is measured by */
     copy_tail(record, r, &tail);

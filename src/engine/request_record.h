@@ -30,6 +30,7 @@ struct request_record {
     int64_t deadline_us; /* INT64_MAX: none */
     bool ignore_eos;
     bool show_special;
+    bool show_end; /* tokens that end a generation, too */
     /* the engine's: */
     int32_t n_started;                   /* answers that have left the queue */
     int32_t n_open;                      /* answers that have not ended */

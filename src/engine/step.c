@@ -32,10 +32,11 @@ static enum mr_status emit_token(struct mr_engine *e, struct sequence *s, const 
 {
     bool stopped = false;
     *finish = MR_FINISH_NONE;
-    const bool is_stop = is_stop_token(s->request, chosen->token);
-    if (is_stop || tokenizer_is_end(e->model->tokenizer, chosen->token))
+    const bool is_stop = is_stop_token(s->request, chosen->token),
+               is_end = tokenizer_is_end(e->model->tokenizer, chosen->token);
+    if (is_stop || is_end)
         *finish = MR_FINISH_STOP;
-    if (is_stop)
+    if (is_stop || (is_end && !s->request->show_end))
         string_buffer_clear(&s->answer.text);
     else
         MR_TRY(answer_push(&s->answer, chosen->token, &stopped, err));

@@ -5,6 +5,7 @@
 
 #include "base/memory.h"
 #include "base/utf8.h"
+#include "sample/call_grammar.h"
 #include "sample/constraint_compile.h"
 #include "sample/constraint_internal.h"
 
@@ -45,6 +46,8 @@ static enum mr_status compile(struct grammar_builder *b, const struct constraint
         return regex_compile(b, t.s, t.n, root, err);
     case CONSTRAINT_GRAMMAR:
         return gbnf_compile(b, t.s, t.n, root, err);
+    case CONSTRAINT_CALLS:
+        return calls_compile(b, t.s, t.n, root, err);
     case CONSTRAINT_CHOICE:
         return choice_compile(b, source, root, err);
     }

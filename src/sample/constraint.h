@@ -13,6 +13,7 @@ enum constraint_kind {
     CONSTRAINT_JSON_OBJECT, /* any JSON object; no text */
     CONSTRAINT_REGEX,       /* text: an ECMA-262 pattern that the whole answer matches */
     CONSTRAINT_GRAMMAR,     /* text: GBNF; the rule named root is the answer */
+    CONSTRAINT_CALLS,       /* text: which functions the answer may or must call (call_grammar.h) */
     CONSTRAINT_CHOICE       /* the answer is one of choice[n_choice] */
 };
 

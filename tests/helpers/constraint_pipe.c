@@ -1,7 +1,7 @@
 /* constraint_pipe.c: constraints on JSON lines, for comparison with other implementations.
  * Usage: constraint_pipe [VOCABULARY]; each line of the file is a token in hexadecimal, a blank, and 0 (text), 1 (control) or
  * 2 (end). Without one: all bytes and some pieces of JSON.
- * Each line of stdin: {"kind": "schema" | "object" | "regex" | "grammar" | "choice", "text": ..., "choices": [...],
+ * Each line of stdin: {"kind": "schema" | "object" | "regex" | "grammar" | "calls" | "choice", "text": ..., "choices": [...],
  * "accept": [texts], "tokens": [[ids]], "walks": number, "steps": number, "seed": number, "check": true}.
  * Each line of stdout: {"error": message} or {"accept": [bools], "walks": [texts], "masks": [[allowed ids per step]]}.
  * A walk chooses random tokens out of the masks and turns to the end after `steps` tokens; null where it did not end. With
@@ -206,7 +206,7 @@ static json_t *answer_with(struct mask_cache *m, const struct vocabulary *v, con
 
 static json_t *answer(const struct vocabulary *v, const struct token_trie *t, json_t *request)
 {
-    static const char *const kinds[] = {"schema", "object", "regex", "grammar", "choice"};
+    static const char *const kinds[] = {"schema", "object", "regex", "grammar", "calls", "choice"};
     struct constraint_source source = {0};
     struct constraint_text choice[64];
     struct constraint *c;
