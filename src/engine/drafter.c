@@ -22,11 +22,12 @@ void draft_record_observe(struct draft_record *r, int n, int n_accepted)
 /* A row that is said to cost more is tried nevertheless where nearly all drafts stay: the figure may be old, and only drafts
  * renew it. */
 static const double dearest = 0.75;
+static const double likely = 0.3; /* the cost before any is known */
 
 /* The i-th draft brings a token with probability rate^i, and pays while that is worth more than its row. */
 int draft_record_depth(struct draft_record *r, double row_cost)
 {
-    const double cost = row_cost < dearest ? row_cost : dearest;
+    const double known = row_cost > 0 ? row_cost : likely, cost = known < dearest ? known : dearest;
     int n = 0;
     for (double stays = r->rate; n < DRAFTS_MAX && stays > cost; stays *= r->rate)
         n++;
