@@ -122,6 +122,7 @@ struct mr_options {
     int32_t max_running;  /* sequences that are computed at a time; 1 to 64 */
     int32_t max_queue;    /* requests that may wait; 1 to 65536 */
     int32_t fusion_off;   /* 1: ops run step by step, as a reference; the same results, slower */
+    int32_t pin;          /* 1: each thread that computes, but the caller's, stays on a CPU of its own */
 
     int32_t kv_tokens;     /* tokens of all sequences that the cache holds; 0: max_running sequences of n_ctx */
     int32_t itl_target_ms; /* while answers are generated a step takes prompt rows for so long at most; 0: prompt_chunk rows */
@@ -157,10 +158,10 @@ struct mr_options {
     void *clock_context;
 };
 
-/* threads 0, precision auto, kv_int8 0, n_ctx 0, prompt_chunk 512, max_running 1, max_queue 512, kv_tokens 0, itl_target_ms 50,
- * priority_age_ms 2000, batching continuous, batch_window_ms 20, kv_policy paged, prefix_cache true, forced_drafts true,
- * pin_tokens 0, response_bytes 0, cache_host_bytes 0, cache_bytes 4 GiB, admission true, latency_target_ms 0, latency_metric
- * ttft, low_load 0.6, high_load 0.8, bucket_capacity 0, the rest NULL. */
+/* threads 0, precision auto, kv_int8 0, n_ctx 0, pin 0, prompt_chunk 512, max_running 1, max_queue 512, kv_tokens 0,
+ * itl_target_ms 50, priority_age_ms 2000, batching continuous, batch_window_ms 20, kv_policy paged, prefix_cache true,
+ * forced_drafts true, pin_tokens 0, response_bytes 0, cache_host_bytes 0, cache_bytes 4 GiB, admission true, latency_target_ms
+ * 0, latency_metric ttft, low_load 0.6, high_load 0.8, bucket_capacity 0, the rest NULL. */
 void mr_options_defaults(struct mr_options *options);
 
 /* A model file with its tokenizer. Threads: one thread at a time, of those that use it or an engine over it; tokenising

@@ -12,6 +12,7 @@
 
 #include "base/cpu_limit.h"
 #include "base/memory.h"
+#include "base/thread_pin.h"
 #include "base/thread_start.h"
 
 enum {
@@ -153,6 +154,18 @@ void pool_run(struct thread_pool *pool, pool_piece_fn *piece, void *context, int
 }
 
 int pool_n_thread(const struct thread_pool *pool) { return pool->n_thread; }
+
+enum mr_status pool_pin(struct thread_pool *pool, struct mr_error *err)
+{
+    pthread_t *thread = mem_array((size_t)pool->n_thread, sizeof *thread);
+    if (thread == NULL)
+        return mr_fail(err, MR_NO_MEMORY, "no memory to pin %d threads", pool->n_thread);
+    for (int i = 1; i < pool->n_thread; i++)
+        thread[i - 1] = pool->worker[i].thread;
+    const bool ok = threads_pin(thread, pool->n_thread - 1);
+    free(thread);
+    return ok ? MR_OK : mr_fail(err, MR_NO_SUPPORT, "pin: the system does not let threads stay on one CPU");
+}
 
 /* Stop and join the workers 1 to n - 1, and free. */
 static void tear_down(struct thread_pool *pool, int n)

@@ -21,6 +21,10 @@ enum mr_status pool_create(struct thread_pool **out, int n_thread, struct mr_err
 void pool_free(struct thread_pool *pool); /* takes NULL; no pool_run is under way */
 int pool_n_thread(const struct thread_pool *pool);
 
+/* Each thread but the caller's stays on a CPU of its own from now on; the caller finds the one that is left, and threads that
+ * it starts later may run anywhere. NO_SUPPORT: the system does not let it. */
+enum mr_status pool_pin(struct thread_pool *pool, struct mr_error *err);
+
 /* Call piece(context, i, thread) once for each i < n_piece, and return when all have returned. Not to be nested.
  * n_piece is less than 2^31. */
 void pool_run(struct thread_pool *pool, pool_piece_fn *piece, void *context, int n_piece);

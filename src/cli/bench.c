@@ -213,6 +213,7 @@ static struct bench_model_options model_options(const struct run *r)
         .cpu_features = r->features,
         .precision = (enum precision)r->o->model.precision,
         .kv_int8 = r->o->model.kv_type != 0,
+        .pin = r->o->model.pin,
         .unfused = r->o->model.fusion != 0,
         .max_row = o->chunk > batch ? o->chunk : batch,
         .max_logits = batch,

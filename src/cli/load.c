@@ -57,6 +57,7 @@ void load_options(struct mr_options *out, const struct model_arguments *a)
     mr_options_defaults(out);
     out->threads = a->threads;
     out->precision = a->precision;
+    out->pin = a->pin;
     out->kv_int8 = a->kv_type;
     out->fusion_off = a->fusion;
     out->forced_drafts = a->forced_drafts == 0;

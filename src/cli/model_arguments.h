@@ -10,6 +10,7 @@ struct model_arguments {
     int precision;                          /* enum precision of model.h */
     int kv_type;                            /* index of "auto", "int8" */
     int ctx_size;                           /* tokens; 0: what the model was trained for, at most MODEL_ARGUMENTS_CTX_MAX */
+    bool pin;                               /* threads stay on one CPU each */
     int fusion;                             /* index of "on", "off" */
     int forced_drafts;                      /* 1: off */
     int prompt_chunk;                       /* rows of a prompt in one step; 0: the engine's choice */

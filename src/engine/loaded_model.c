@@ -32,6 +32,8 @@ static enum mr_status open_weights(struct mr_model *m, const struct mr_options *
     unsigned features;
     MR_TRY(cpu_features(&features, options->cpu, err));
     MR_TRY(pool_create(&m->pool, options->threads, err));
+    if (options->pin)
+        MR_TRY(pool_pin(m->pool, err));
     MR_TRY(cpu_device_create(&m->device, m->pool, features, err));
     cpu_device_set_fusion(m->device, !options->fusion_off);
     struct model_options model_options;

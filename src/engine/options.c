@@ -54,6 +54,7 @@ enum mr_status options_check(const struct mr_options *o, struct mr_error *err)
         {"kv_policy", o->kv_policy, 0, MR_N_KV_POLICIES - 1},
         {"pin_tokens", o->pin_tokens, 0, MR_PIN_TOKENS_MAX},
         {"fusion_off", o->fusion_off, 0, 1},
+        {"pin", o->pin, 0, 1},
     };
     for (size_t i = 0; i < sizeof field / sizeof *field; i++)
         if (field[i].value < field[i].low || field[i].value > field[i].high)

@@ -58,6 +58,8 @@ static bool go_on(void *context, size_t done, size_t total)
 static enum mr_status open_all(struct bench_model *m, const struct bench_model_options *o, struct mr_error *err)
 {
     MR_TRY(pool_create(&m->pool, o->n_threads, err));
+    if (o->pin)
+        MR_TRY(pool_pin(m->pool, err));
     MR_TRY(cpu_device_create(&m->device, m->pool, o->cpu_features, err));
     cpu_device_set_fusion(m->device, !o->unfused);
     cpu_device_set_tiling(m->device, !o->untiled);

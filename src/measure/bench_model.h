@@ -24,6 +24,7 @@ struct bench_model_options {
     unsigned cpu_features;
     enum precision precision;
     bool kv_int8;
+    bool pin;
     bool unfused, untiled;
     int max_row;             /* rows of a step */
     int max_logits;          /* rows of it that ask for logits */

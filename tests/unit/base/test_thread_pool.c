@@ -1,6 +1,7 @@
 /* test_thread_pool.c: fork and join. */
 #include <fenv.h>
 #include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -37,6 +38,30 @@ static struct thread_pool *make_pool(int n)
     struct thread_pool *pool;
     assert_int_equal(pool_create(&pool, n, NULL), MR_OK);
     return pool;
+}
+
+static void note_cpus(void *context, int piece, int thread)
+{
+    cpu_set_t *const set = context;
+    (void)piece;
+    assert_int_equal(sched_getaffinity(0, sizeof *set, &set[thread]), 0);
+    const struct timespec pause = {.tv_nsec = 2000000}; /* so that the other thread takes a piece */
+    nanosleep(&pause, NULL);
+}
+
+static void pinned_threads_may_use_one_cpu(void **state)
+{
+    (void)state;
+    cpu_set_t before, seen[2];
+    CPU_ZERO(&seen[1]);
+    assert_int_equal(sched_getaffinity(0, sizeof before, &before), 0);
+    struct thread_pool *pool = make_pool(2);
+    assert_int_equal(pool_pin(pool, NULL), MR_OK);
+    for (int i = 0; i < 100 && CPU_COUNT(&seen[1]) == 0; i++)
+        pool_run(pool, note_cpus, seen, 4);
+    assert_int_equal(CPU_COUNT(&seen[1]), 1);
+    assert_true(CPU_EQUAL(&seen[0], &before)); /* the caller stays where it was */
+    pool_free(pool);
 }
 
 static void each_piece_runs_once(void **state)
@@ -147,9 +172,13 @@ static void number_of_threads_is_checked(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_piece_runs_once),         cmocka_unit_test(many_short_jobs_follow_each_other),
-        cmocka_unit_test(sleeping_threads_wake),        cmocka_unit_test(pieces_round_to_nearest_whatever_the_caller_set),
-        cmocka_unit_test(number_of_threads_is_checked), cmocka_unit_test(signals_go_to_the_caller),
+        cmocka_unit_test(each_piece_runs_once),
+        cmocka_unit_test(pinned_threads_may_use_one_cpu),
+        cmocka_unit_test(many_short_jobs_follow_each_other),
+        cmocka_unit_test(sleeping_threads_wake),
+        cmocka_unit_test(pieces_round_to_nearest_whatever_the_caller_set),
+        cmocka_unit_test(number_of_threads_is_checked),
+        cmocka_unit_test(signals_go_to_the_caller),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
