@@ -1,4 +1,4 @@
-/* chat_prompt.c: renders messages and tokenises the whole at once. */
+/* chat_prompt.c: renders messages and tokenises the whole at once, but for segments that it knows. */
 #include "engine/chat_prompt.h"
 
 #include <stdlib.h>
@@ -8,9 +8,15 @@
 #include "engine/loaded_model.h"
 #include "text/call_format.h"
 #include "text/chat_renderer.h"
+#include "text/segment_cache.h"
+
+enum {
+    CACHE_BYTES = 16 << 20 /* of texts and their ids */
+};
 
 struct chat_prompt {
     const struct mr_model *model;
+    struct segment_cache *segments;
     struct chat_renderer *renderer;
     char *source;
 };
@@ -26,6 +32,11 @@ enum mr_status chat_prompt_create(struct chat_prompt **out, const struct mr_mode
     if (p == NULL)
         return mr_fail(err, MR_NO_MEMORY, "no memory for the chat template");
     p->model = model;
+    p->segments = segment_cache_create(CACHE_BYTES);
+    if (p->segments == NULL) {
+        chat_prompt_free(p);
+        return mr_fail(err, MR_NO_MEMORY, "no memory for the chat template");
+    }
     const struct tokenizer *t = model->tokenizer;
     p->source = source != NULL ? mem_string(source, n) : mem_string(own.s, own.n);
     const enum mr_status status = p->source != NULL
@@ -44,6 +55,7 @@ void chat_prompt_free(struct chat_prompt *p)
         return;
     chat_renderer_free(p->renderer);
     free(p->source);
+    segment_cache_free(p->segments);
     free(p);
 }
 
@@ -61,7 +73,7 @@ enum mr_status chat_prompt_render(const struct chat_prompt *p, const json_t *mes
     for (size_t i = 0; match_control && i < rendered.n_run; i++)
         rendered.run[i].match_control = true;
     if (status == MR_OK)
-        status = tokenizer_encode(t, rendered.run, (int)rendered.n_run, ENCODE_ADD_BOS, ids, err);
+        status = tokenizer_encode_cached(t, p->segments, rendered.run, (int)rendered.n_run, ENCODE_ADD_BOS, ids, err);
     rendered_release(&rendered);
     json_decref(request);
     return status;
@@ -88,4 +100,9 @@ bool chat_prompt_opens_reasoning(const struct chat_prompt *p, const struct token
     const bool opens = n_open > 0 && n >= n_open && memcmp(end.s + n - n_open, f->open, n_open) == 0;
     string_buffer_release(&end);
     return opens;
+}
+
+void chat_prompt_cache_stats(const struct chat_prompt *p, struct segment_cache_stats *out)
+{
+    segment_cache_stats(p->segments, out);
 }

@@ -1,5 +1,7 @@
 /* chat_prompt.h: messages to the token ids of a prompt, by the model's chat template or another one.
- * Threads: immutable after creation. */
+ * What lies between two control tokens is tokenised once: the messages of a chat that goes on are found again, as ids
+ * (text/segment_cache.h), in 16 MiB at most. The template is rendered every time, since what it writes may depend on all
+ * messages. Threads: any. */
 #ifndef ENGINE_CHAT_PROMPT_H
 #define ENGINE_CHAT_PROMPT_H
 
@@ -24,5 +26,8 @@ enum mr_status chat_prompt_render(const struct chat_prompt *p, const json_t *mes
 
 /* The prompt ends with the marker that opens the reasoning: the answer goes on inside of it. */
 bool chat_prompt_opens_reasoning(const struct chat_prompt *p, const struct token_list *ids);
+
+struct segment_cache_stats;
+void chat_prompt_cache_stats(const struct chat_prompt *p, struct segment_cache_stats *out);
 
 #endif

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "text/segment_cache.h"
 #include "text/special_matcher.h"
 #include "text/tokenizer_model.h"
 
@@ -202,8 +203,22 @@ static bool join(struct joined *j, const struct text_run *run, int n_run, bool m
     return true;
 }
 
-static bool encode_text(const struct tokenizer *t, struct special_text *text, unsigned flags, void *scratch,
-                        struct token_list *list)
+/* What lies between two special tokens. */
+static bool encode_segment(const struct tokenizer *t, struct segment_cache *cache, const struct text_segment *segment,
+                           void *scratch, struct token_list *list)
+{
+    if (cache != NULL && segment_cache_find(cache, segment, list))
+        return true;
+    const size_t before = list->n;
+    if (!t->kind->encode(t->model, scratch, segment, list))
+        return false;
+    if (cache != NULL)
+        segment_cache_add(cache, segment, list->id + before, list->n - before);
+    return true;
+}
+
+static bool encode_text(const struct tokenizer *t, struct segment_cache *cache, struct special_text *text, unsigned flags,
+                        void *scratch, struct token_list *list)
 {
     const bool add = (flags & ENCODE_ADD_BOS) != 0;
     struct text_segment segment = {.add_space = t->add_space_prefix};
@@ -215,7 +230,7 @@ static bool encode_text(const struct tokenizer *t, struct special_text *text, un
             return false;
         segment.s = text->s + at;
         segment.n = match.start - at;
-        if (segment.n > 0 && !t->kind->encode(t->model, scratch, &segment, list))
+        if (segment.n > 0 && !encode_segment(t, cache, &segment, scratch, list))
             return false;
         if (match.id < 0)
             break;
@@ -230,11 +245,17 @@ static bool encode_text(const struct tokenizer *t, struct special_text *text, un
 enum mr_status tokenizer_encode(const struct tokenizer *t, const struct text_run *run, int n_run, unsigned flags,
                                 struct token_list *list, struct mr_error *err)
 {
+    return tokenizer_encode_cached(t, NULL, run, n_run, flags, list, err);
+}
+
+enum mr_status tokenizer_encode_cached(const struct tokenizer *t, struct segment_cache *cache, const struct text_run *run,
+                                       int n_run, unsigned flags, struct token_list *list, struct mr_error *err)
+{
     struct joined j;
     const size_t before = list->n;
     void *scratch = t->kind->scratch_create(t->model);
     const bool ok = scratch != NULL && join(&j, run, n_run, t->kind->marks_spaces);
-    const bool encoded = ok && encode_text(t, &j.text, flags, scratch, list);
+    const bool encoded = ok && encode_text(t, cache, &j.text, flags, scratch, list);
     if (scratch != NULL)
         joined_release(&j);
     t->kind->scratch_free(scratch);

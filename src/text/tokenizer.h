@@ -43,6 +43,11 @@ void tokenizer_free(struct tokenizer *t); /* takes NULL */
 enum mr_status tokenizer_encode(const struct tokenizer *t, const struct text_run *run, int n_run, unsigned flags,
                                 struct token_list *list, struct mr_error *err);
 
+/* The same, with the ids of segments that were encoded before; cache NULL: none. */
+struct segment_cache;
+enum mr_status tokenizer_encode_cached(const struct tokenizer *t, struct segment_cache *cache, const struct text_run *run,
+                                       int n_run, unsigned flags, struct token_list *list, struct mr_error *err);
+
 int tokenizer_n_vocab(const struct tokenizer *t);
 
 /* The bytes that token id stands for in running text, borrowed: decoded (byte-level, byte tokens, U+2581 to a blank).
