@@ -15,25 +15,19 @@ endforeach()
 file(WRITE ${CMAKE_CURRENT_BINARY_DIR}/millrace.map
      "MILLRACE_${PROJECT_VERSION_MAJOR} {\n    global:\n${exported}    local: *;\n};\n")
 
-set(sources)
+# The objects of the layers, which are compiled for a shared library too.
+set(objects)
 foreach(layer base quant format text cache kernels ops sample model engine)
-  file(GLOB_RECURSE files CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${layer}/*.c)
-  list(APPEND sources ${files})
+  list(APPEND objects $<TARGET_OBJECTS:millrace_${layer}>)
 endforeach()
-set(needs Threads::Threads PkgConfig::PCRE2 PkgConfig::UTF8PROC PkgConfig::JANSSON PkgConfig::NETTLE m)
 
-add_library(millrace_objects OBJECT ${sources})
-target_include_directories(millrace_objects PRIVATE ${PROJECT_SOURCE_DIR}/include ${CMAKE_CURRENT_SOURCE_DIR})
-target_link_libraries(millrace_objects PRIVATE ${needs})
-target_compile_options(millrace_objects PRIVATE -fno-semantic-interposition)
-set_target_properties(millrace_objects PROPERTIES POSITION_INDEPENDENT_CODE ON)
-
-add_library(millrace_shared SHARED $<TARGET_OBJECTS:millrace_objects>)
-target_link_libraries(millrace_shared PRIVATE ${needs})
+add_library(millrace_shared SHARED ${objects})
+target_link_libraries(millrace_shared PRIVATE Threads::Threads PkgConfig::PCRE2 PkgConfig::UTF8PROC PkgConfig::JANSSON
+                                              PkgConfig::NETTLE m)
 target_link_options(millrace_shared PRIVATE -Wl,--version-script=${CMAKE_CURRENT_BINARY_DIR}/millrace.map -Wl,--no-undefined)
 set_target_properties(millrace_shared PROPERTIES OUTPUT_NAME millrace VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
 
-add_library(millrace_static STATIC $<TARGET_OBJECTS:millrace_objects>)
+add_library(millrace_static STATIC ${objects})
 set_target_properties(millrace_static PROPERTIES OUTPUT_NAME millrace)
 
 # The prefix is found from where the file lies, so that an installed tree may be moved.
