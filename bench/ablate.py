@@ -10,8 +10,7 @@ import statistics
 import subprocess
 from pathlib import Path
 
-from page import write_part
-from peers import ROOT, cpu_name, prepare_venv
+from page import ROOT, cpu_name, draw, write_part
 
 TIMEOUT_S = 1800
 
@@ -50,12 +49,6 @@ def table(m):
 
 
 PLOT = """
-import json, sys
-import matplotlib
-matplotlib.use("svg")
-matplotlib.rcParams["svg.hashsalt"] = "millrace"
-import matplotlib.pyplot as plt
-d = json.load(sys.stdin)
 cases = list(d["stages"][0]["tok_s"])
 fig, axes = plt.subplots(1, len(cases), figsize=(9, 2.2), layout="constrained", sharey=True, squeeze=False)
 for ax, case in zip(axes[0], cases):
@@ -67,7 +60,6 @@ for ax, case in zip(axes[0], cases):
     ax.margins(x=0.25)
     ax.set_title(case + ", tok/s", fontsize=9)
 axes[0, 0].invert_yaxis()
-fig.savefig(sys.argv[1], metadata={"Date": None})
 """
 
 
@@ -86,7 +78,7 @@ def main():
         kept.write_text(json.dumps(measure(a)))
     m = json.loads(kept.read_text())
     write_part(a.output / "benchmarking.md", "bench/ablate.py", table(m))
-    subprocess.run([prepare_venv(), "-c", PLOT, str(a.output / "ablation.svg")], input=json.dumps(m), text=True, check=True)
+    draw(PLOT, m, a.output / "ablation.svg")
 
 
 if __name__ == "__main__":

@@ -15,11 +15,11 @@ import sys
 import time
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+from page import ROOT, draw, write_part
+
 LOADS = [0.2, 0.5, 0.8, 1, 1.5, 2, 3]
 TARGETS = [800, 500, 300]
 SIZES = [1, 4, 8, 16]
-BEGIN, END = "<!-- bench/admission.py -->\n", "<!-- end -->\n"
 LOAD = ["--shared", "128", "--prompt", "16", "--gen", "24", "--gen-most", "48", "--warm-up", "16", "-c", "512"]
 NEVER = ["--low-load", "1000", "--high-load", "1000"]
 
@@ -106,16 +106,10 @@ def page(d):
         lines.append("")
     lines += ["**Batches of a fixed size**", "", "| answers | tokens a second | P99 of the gaps, ms |", "|---|---|---|"]
     lines += [f"| {s['size']} | {s['tokens_per_second']:,.0f} | {s['itl_p99']:.1f} |" for s in d["sizes"]]
-    return "\n".join(lines) + "\n\n"
+    return "\n".join(lines)
 
 
 PLOT = """
-import json, sys
-import matplotlib
-matplotlib.use("svg")
-matplotlib.rcParams["svg.hashsalt"] = "millrace"
-import matplotlib.pyplot as plt
-d = json.load(sys.stdin)
 fig, axes = plt.subplots(4, 2, figsize=(9, 12), layout="constrained")
 for k, metric in enumerate(("ttft", "e2e")):
     title = {"ttft": "first token", "e2e": "whole answer"}[metric]
@@ -145,27 +139,17 @@ for s in sizes:
     axes[3, 0].annotate(str(s["size"]), (s["itl_p99"], s["tokens_per_second"]), fontsize=8, xytext=(4, -8), textcoords="offset points")
 axes[3, 0].set_title("batches of a fixed size: tokens/s over P99 of the gaps, ms", fontsize=9)
 axes[3, 1].axis("off")
-fig.savefig(sys.argv[1], metadata={"Date": None})
 """
 
 
-def write_plot(d, path):
-    python = subprocess.run([str(ROOT / "scripts/venv.sh"), str(ROOT / "build/plot-venv"), str(ROOT / "bench/requirements-plot.txt")], check=True,
-                            stdout=subprocess.PIPE, text=True).stdout.strip()
+def write(d, docs):
+    write_part(docs / "admission.md", "bench/admission.py", page(d))
     data = {"sizes": d["sizes"], "targets": TARGETS, "sweeps": {}}
     for name, points in d["sweeps"].items():
         data["sweeps"][name] = [{"load": p["load"], "goodput": p["goodput"], "refused": p["admission"]["refused"] / p["requests"],
                                  "p99": {m: p99(p, m, name) for m in ("ttft", "e2e")}} for p in points]
-    subprocess.run([python, "-c", PLOT, str(path)], input=json.dumps(data), text=True, check=True)
-
-
-def draw(d, docs):
-    path = docs / "admission.md"
-    before, _, rest = path.read_text().partition(BEGIN)
-    _, _, after = rest.partition(END)
-    path.write_text(before + BEGIN + page(d) + END + after)
-    write_plot(d, docs / "admission.svg")
-    print(f"wrote {path} and admission.svg")
+    draw(PLOT, data, docs / "admission.svg")
+    print("wrote admission.md and admission.svg")
 
 
 def main():
@@ -182,7 +166,7 @@ def main():
     a = p.parse_args()
     kept = ROOT / "build" / ("admission-quick.json" if a.quick else "admission.json")
     if a.draw:
-        return draw(json.loads(kept.read_text()), a.output)
+        return write(json.loads(kept.read_text()), a.output)
     if a.model is None:
         p.error("which model?")
     a.loads, a.targets, a.sizes = (LOADS, TARGETS, SIZES) if not a.quick else ([0.5, 1, 2], [500], [1, 8])
@@ -192,7 +176,7 @@ def main():
     if a.quick:
         print(page(d))
     else:
-        draw(d, a.output)
+        write(d, a.output)
 
 
 if __name__ == "__main__":

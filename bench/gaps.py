@@ -15,8 +15,8 @@ import threading
 import time
 from pathlib import Path
 
-from page import write_part
-from peers import ROOT, cpu_name, prepare_venv
+from page import ROOT, cpu_name, write_part
+from peers import prepare_venv
 
 TIMEOUT_S = 900
 

@@ -14,11 +14,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-from peers import ROOT, cpu_name, prepare_venv
+from page import ROOT, cpu_name, draw, write_part
 
 POLICIES = {"reserve": "the longest sequence's memory from the beginning", "grow": "doubled and copied when full",
             "paged": "blocks of 16 tokens"}
-BEGIN, END = "<!-- bench/kv.py writes from here -->", "<!-- to here -->"
 TIMEOUT_S = 900
 
 
@@ -61,12 +60,6 @@ def table(m):
 
 
 PLOT = """
-import json, sys
-import matplotlib
-matplotlib.use("svg")
-matplotlib.rcParams["svg.hashsalt"] = "millrace"
-import matplotlib.pyplot as plt
-d = json.load(sys.stdin)
 panels = [("memory without a live token, %", lambda f: 100 * f["waste"], "{:.1f}"),
           ("sequences at a time, mean", lambda f: f["running"], "{:.1f}"),
           ("answer tokens a second", lambda f: f["tok_s"], "{:,.0f}")]
@@ -79,18 +72,7 @@ for ax, (title, value, form) in zip(axes, panels):
     ax.margins(x=0.2)
     ax.set_title(title, fontsize=9)
 axes[0].invert_yaxis()
-fig.savefig(sys.argv[1], metadata={"Date": None})
 """
-
-
-def write(m, docs):
-    page = docs / "engine.md"
-    before, _, rest = page.read_text().partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not end:
-        sys.exit(f"{page}: the lines '{BEGIN}' and '{END}' are missing")
-    page.write_text(f"{before}{BEGIN}\n{table(m)}\n{END}{after}")
-    subprocess.run([prepare_venv(), "-c", PLOT, str(docs / "engine-kv.svg")], input=json.dumps(m), text=True, check=True)
 
 
 def main():
@@ -108,7 +90,9 @@ def main():
     kept = ROOT / "build/kv.json"
     if a.model is not None:
         kept.write_text(json.dumps(measure(a.model, a)))
-    write(json.loads(kept.read_text()), a.output)
+    m = json.loads(kept.read_text())
+    write_part(a.output / "engine.md", "bench/kv.py", table(m))
+    draw(PLOT, m, a.output / "engine-kv.svg")
 
 
 if __name__ == "__main__":

@@ -11,20 +11,19 @@ that does the same work in other ways is measured by the same work."""
 import argparse
 import json
 import os
-import platform
 import statistics
 import subprocess
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+from page import ROOT, cpu_name, draw, make_venv
+
 ENGINES = ["millrace", "llama.cpp", "openvino"]
 TIMEOUT_S = 600
 
 
 def prepare_venv():
-    command = [str(ROOT / "scripts/venv.sh"), str(ROOT / "build/peers-venv"), str(ROOT / "bench/requirements.txt")]
-    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
+    return make_venv("peers-venv", "requirements.txt")
 
 
 def run_engine(python, engine, model, a):
@@ -91,13 +90,6 @@ def cell_text(cell):
     return f"{statistics.median(cell['tok_s']):,.0f}{part}"
 
 
-def cpu_name():
-    for line in open("/proc/cpuinfo"):
-        if line.startswith("model name"):
-            return line.split(":", 1)[1].strip()
-    return platform.machine()
-
-
 def limits_text(limits):
     def middle(name):
         values = [x[name] for x in limits if x.get(name)]
@@ -125,12 +117,6 @@ def page(models, engines):
 
 
 PLOT = """
-import json, sys
-import matplotlib
-matplotlib.use("svg")
-matplotlib.rcParams["svg.hashsalt"] = "millrace"
-import matplotlib.pyplot as plt
-d = json.load(sys.stdin)
 fig, axes = plt.subplots(len(d["models"]), 1, figsize=(8, 2.4 * len(d["models"]) + 0.6), squeeze=False, layout="constrained")
 for ax, (name, cases) in zip(axes[:, 0], d["models"].items()):
     for i, engine in enumerate(d["engines"]):
@@ -144,16 +130,15 @@ for ax, (name, cases) in zip(axes[:, 0], d["models"].items()):
     ax.set_title(name, fontsize=9)
 axes[0, 0].legend(fontsize=8)
 axes[-1, 0].set_xlabel("tokens a second")
-fig.savefig(sys.argv[1], metadata={"Date": None})
 """
 
 
-def write_plot(python, models, engines, path):
+def write_plot(models, engines, path):
     data = {"engines": engines, "models": {}}
     for name, m in models.items():
         data["models"][name] = [{"name": case, "tok_s": {e: statistics.median(c["tok_s"]) for e, c in cells.items()}}
                                 for case, cells in m["cases"].items()]
-    subprocess.run([python, "-c", PLOT, str(path)], input=json.dumps(data), text=True, check=True)
+    draw(PLOT, data, path)
 
 
 def main():
@@ -173,20 +158,20 @@ def main():
     kept = ROOT / "build/peers.json"
     models = json.loads(kept.read_text()) if kept.exists() else {}
 
-    def draw():
+    def write():
         path = a.output / "performance.md"
         _, title, fusion = path.read_text().partition("\n## Fusion\n") if path.exists() else ("", "", "")  # bench/fusion.py wrote it
         path.write_text(page(models, a.engines.split(",")) + title + fusion)
-        write_plot(python, models, a.engines.split(","), a.output / "performance.svg")
+        write_plot(models, a.engines.split(","), a.output / "performance.svg")
 
     def save(name, measured):
         models[name] = measured
         kept.write_text(json.dumps(models))
-        draw()
+        write()
 
     for model in a.models:
         measure(python, model, a, lambda measured, name=model.name: save(name, measured))
-    draw()
+    write()
     print(f"wrote {a.output / 'performance.md'} and performance.svg")
 
 
