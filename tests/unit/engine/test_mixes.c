@@ -24,7 +24,7 @@ enum {
 };
 #else
 enum {
-    MIXES = 1000
+    MIXES = 2000
 };
 #endif
 
