@@ -64,6 +64,31 @@ struct pool {
 static struct pool pools[KINDS];
 static struct judged judged[KINDS][N_REQUEST], judged_real[N_REAL];
 
+static const struct {
+    enum mr_constraint kind;
+    const char *text;
+} constraints[] = {
+    {MR_CONSTRAINT_REGEX, "[a-z ]{20,60}"},
+    {MR_CONSTRAINT_JSON_SCHEMA, "{\"type\":\"array\",\"items\":{\"type\":\"integer\"},\"minItems\":3}"},
+    {MR_CONSTRAINT_JSON_SCHEMA, "{\"type\":\"object\",\"properties\":{\"first name\":{\"enum\":[\"one\",\"other\"]}},"
+                                "\"required\":[\"first name\"],\"additionalProperties\":false}"},
+    {MR_CONSTRAINT_JSON_OBJECT, NULL},
+    {MR_CONSTRAINT_GRAMMAR, "root ::= (\"yes\" | \"no\" | \"perhaps\") \", \" root | \"done\""},
+};
+enum {
+    N_CONSTRAINTS = sizeof constraints / sizeof *constraints
+};
+
+/* Nothing else that excludes tokens: what is left might be none. */
+static void constrain(struct mr_request *r, int i)
+{
+    r->constraint = constraints[i].kind;
+    r->constraint_text = constraints[i].text;
+    r->ignore_eos = false;
+    r->n_bad_word = 0;
+    r->token_healing = false;
+}
+
 static void make_request(struct judged *j, int number)
 {
     struct dice d = dice_of((uint32_t)number);
@@ -99,6 +124,8 @@ static void make_request(struct judged *j, int number)
         j->words[i] = j->word[i];
     }
     r->token_healing = r->n_bad_word == 0 && roll(&d, 6) == 0;
+    if (roll(&d, 4) == 0)
+        constrain(r, roll(&d, N_CONSTRAINTS));
 }
 
 /* One answer at a time, whole prompts, nothing shared. */
