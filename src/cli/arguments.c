@@ -237,3 +237,11 @@ int arguments_parse(int argc, char **argv, const struct command_line *line)
     free(p.doc);
     return status;
 }
+
+bool arguments_hold(int argc, char **argv, const char *argument)
+{
+    for (int i = 1; i < argc; i++)
+        if (strcmp(argv[i], argument) == 0)
+            return true;
+    return false;
+}

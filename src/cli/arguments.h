@@ -45,6 +45,9 @@ struct argument_list {
 };
 argument_fn argument_append; /* struct argument_list */
 
+/* Whether this very argument is among them: a command with several faces looks before it parses. */
+bool arguments_hold(int argc, char **argv, const char *argument);
+
 struct argument_group {
     const char *title; /* heading in the help */
     const struct argument *rows;

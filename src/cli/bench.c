@@ -333,9 +333,9 @@ static int run(const struct options *o, const char *command)
 
 int command_bench(int argc, char **argv)
 {
-    if (bench_engine_is_meant(argc, argv))
+    if (arguments_hold(argc, argv, "--engine"))
         return bench_engine(argc, argv);
-    if (bench_constraints_is_meant(argc, argv))
+    if (arguments_hold(argc, argv, "--constraints"))
         return bench_constraints(argc, argv);
     struct options o = {.bench = {.prompt = 512, .gen = 64, .batch = {{1}, 1}, .depth = {{0}, 1}, .repeat = 5}};
     const struct argument_group groups[] = {{.rows = model_argument, .into = &o.model},

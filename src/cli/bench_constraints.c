@@ -2,7 +2,6 @@
 #include "cli/bench_constraints.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "cli/arguments.h"
 #include "cli/interrupt.h"
@@ -41,14 +40,6 @@ static enum mr_status run(const struct model_arguments *m, int n_round, struct c
         status = constraint_bench_rates(figures, model, &options, n_round, interrupt_seen, err);
     mr_model_close(model);
     return status;
-}
-
-bool bench_constraints_is_meant(int argc, char **argv)
-{
-    for (int i = 1; i < argc; i++)
-        if (strcmp(argv[i], "--constraints") == 0)
-            return true;
-    return false;
 }
 
 int bench_constraints(int argc, char **argv)

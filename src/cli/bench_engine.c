@@ -1,8 +1,6 @@
 /* bench_engine.c: `millrace bench --engine`: a built-in load of many requests. */
 #include "cli/bench_engine.h"
 
-#include <string.h>
-
 #include "cli/adapter_list.h"
 #include "cli/arguments.h"
 #include "cli/command.h"
@@ -201,14 +199,6 @@ static enum mr_status run(struct load_arguments *a, const struct model_arguments
     mr_engine_free(engine);
     mr_model_close(model);
     return status;
-}
-
-bool bench_engine_is_meant(int argc, char **argv)
-{
-    for (int i = 1; i < argc; i++)
-        if (strcmp(argv[i], "--engine") == 0)
-            return true;
-    return false;
 }
 
 int bench_engine(int argc, char **argv)
