@@ -6,6 +6,7 @@
 
 #include "kernels/matmul_q8_types.h"
 #include "kernels/x86/panel_avx2.h"
+#include "kernels/x86/panel_walk.h"
 
 enum {
     STREAMS = 2, /* panels that one or two rows read side by side: 1.1 to 1.2 times the rate of one; 4 vary by shape */
@@ -17,37 +18,6 @@ enum {
     FEW_ROWS = 12,  /* below, unpacking for every four rows beats an expansion: 8 rows 1.16 to 1.35, 16 rows 1.0 */
     BLOCK_ROWS = 64 /* rows that share an expansion */
 };
-
-/* The packed blocks of one panel, walked in ascending order. */
-struct cursor {
-    const uint8_t *head, *body;
-    int left; /* blocks left in this unit */
-};
-
-SIMD_INLINE void cursor_next(enum quant_type type, struct cursor *at)
-{
-    const struct panel_format f = panel_formats[type];
-    at->body += panel_body_bytes(f);
-    if (--at->left > 0)
-        return;
-    at->head = at->body;
-    at->body += panel_head_bytes(f);
-    at->left = f.n_block;
-}
-
-SIMD_INLINE struct cursor cursor_at(enum quant_type type, const uint8_t *panel)
-{
-    return (struct cursor){panel, panel + panel_head_bytes(panel_formats[type]), panel_formats[type].n_block};
-}
-
-/* The rows of a tile. */
-struct tile_rows {
-    const char *x;
-    size_t ld_x;
-    int n_in;
-};
-
-SIMD_INLINE const void *row_at(const struct tile_rows *rows, int r) { return rows->x + (size_t)r * rows->ld_x; }
 
 /* Activations 4 s .. 4 s + 3 of block b, in all lanes. */
 SIMD_INLINE __m256i load_x(const struct tile_rows *rows, int r, int b, int s)

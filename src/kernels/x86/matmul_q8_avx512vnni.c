@@ -5,6 +5,7 @@
 
 #if defined(__x86_64__)
 #include "kernels/x86/panel_avx512.h"
+#include "kernels/x86/panel_walk.h"
 #include "kernels/x86/x86.h"
 
 enum {
@@ -15,37 +16,6 @@ enum {
     BLOCK_ROWS = 96, /* rows that share an expansion */
     PREFETCH_BYTES = 4096
 };
-
-/* The packed blocks of one panel, walked in ascending order. */
-struct cursor {
-    const uint8_t *head, *body;
-    int left; /* blocks left in this unit */
-};
-
-SIMD512_INLINE void cursor_next(enum quant_type type, struct cursor *at)
-{
-    const struct panel_format f = panel_formats[type];
-    at->body += panel_body_bytes(f);
-    if (--at->left > 0)
-        return;
-    at->head = at->body;
-    at->body += panel_head_bytes(f);
-    at->left = f.n_block;
-}
-
-SIMD512_INLINE struct cursor cursor_at(enum quant_type type, const uint8_t *panel)
-{
-    return (struct cursor){panel, panel + panel_head_bytes(panel_formats[type]), panel_formats[type].n_block};
-}
-
-/* The rows of a tile. */
-struct tile_rows {
-    const char *x;
-    size_t ld_x;
-    int n_in;
-};
-
-SIMD512_INLINE const void *row_at(const struct tile_rows *rows, int r) { return rows->x + (size_t)r * rows->ld_x; }
 
 SIMD512_INLINE void prefetch_body(enum quant_type type, const uint8_t *body)
 {
