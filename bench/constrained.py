@@ -13,7 +13,7 @@ import subprocess
 from pathlib import Path
 
 from page import ROOT, cpu_name, write_part
-from peers import prepare_venv
+from peers import hand_back, run_in_venv
 
 TIMEOUT_S = 300
 PROMPT = "A person, described as a JSON object with name, age, email, tags, role, score and address:\n"
@@ -55,9 +55,7 @@ def run_llama_cpp(a):
 
 
 def in_venv(a, model):
-    command = [prepare_venv(), __file__, str(model), "--only-llama-cpp", "--gen", str(a.gen), "--threads", str(a.threads)]
-    return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-                                     timeout=TIMEOUT_S).stdout.splitlines()[-1])
+    return run_in_venv(__file__, model, "--only-llama-cpp", "--gen", a.gen, "--threads", a.threads, timeout=TIMEOUT_S)
 
 
 def measure(a, model):
@@ -86,10 +84,7 @@ def main():
     p.add_argument("--only-llama-cpp", action="store_true", help=argparse.SUPPRESS)
     a = p.parse_args()
     if a.only_llama_cpp:
-        out = os.dup(1)
-        os.dup2(2, 1)  # the server writes to standard output
-        os.write(out, (json.dumps(run_llama_cpp(a)) + "\n").encode())
-        os._exit(0)
+        hand_back(lambda: run_llama_cpp(a))
     write_part(a.output / "constraints.md", "bench/constrained.py", table({m.name: measure(a, m) for m in a.models}, a.rounds))
 
 

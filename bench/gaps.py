@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 
 from page import ROOT, cpu_name, write_part
-from peers import prepare_venv
+from peers import hand_back, run_in_venv
 
 TIMEOUT_S = 900
 
@@ -71,10 +71,8 @@ def run_llama_cpp(a):
 
 
 def in_venv(a):
-    command = [prepare_venv(), __file__, str(a.model), "--only-llama-cpp", "--streams", str(a.streams), "--gen", str(a.gen), "--ctx",
-               str(a.ctx), "--long-prompt", str(a.long_prompt), "--threads", str(a.threads)]
-    r = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, timeout=TIMEOUT_S)
-    return json.loads(r.stdout.splitlines()[-1]) if r.stdout.strip() else None
+    return run_in_venv(__file__, a.model, "--only-llama-cpp", "--streams", a.streams, "--gen", a.gen, "--ctx", a.ctx, "--long-prompt",
+                       a.long_prompt, "--threads", a.threads, timeout=TIMEOUT_S)
 
 
 def table(m):
@@ -99,10 +97,7 @@ def main():
     p.add_argument("--only-llama-cpp", action="store_true", help=argparse.SUPPRESS)
     a = p.parse_args()
     if a.only_llama_cpp:
-        out = os.dup(1)
-        os.dup2(2, 1)  # the server writes to standard output
-        os.write(out, (json.dumps(run_llama_cpp(a)) + "\n").encode())
-        os._exit(0)
+        hand_back(lambda: run_llama_cpp(a))
     kept = ROOT / "build/gaps.json"
     if a.model is not None:
         figures = {}

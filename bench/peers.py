@@ -26,6 +26,21 @@ def prepare_venv():
     return make_venv("peers-venv", "requirements.txt")
 
 
+def run_in_venv(script, *arguments, timeout):
+    """What the script printed with hand_back under the peers' Python; None: nothing."""
+    r = subprocess.run([prepare_venv(), script, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+                       timeout=timeout)
+    return json.loads(r.stdout.splitlines()[-1]) if r.stdout.strip() else None
+
+
+def hand_back(make):
+    """Print make() as JSON, alone on standard output, and end: a server writes there as it pleases, and its threads need not end in order."""
+    out = os.dup(1)
+    os.dup2(2, 1)
+    os.write(out, (json.dumps(make()) + "\n").encode())
+    os._exit(0)
+
+
 def run_engine(python, engine, model, a):
     command = [python, str(ROOT / "bench/engines.py"), engine, "--model", str(model), "--millrace", a.millrace,
                "--threads", str(a.threads), "--prompt", str(a.prompt), "--gen", str(a.gen), "--batch", a.batch,
