@@ -1,0 +1,36 @@
+/* engine_link.h: the two queues between the server's threads and the one that computes. The engine has a thread of its own;
+ * requests go in by one queue, events come out by the other, and a descriptor wakes who waits for them. */
+#ifndef SERVER_ENGINE_LINK_H
+#define SERVER_ENGINE_LINK_H
+
+#include "millrace.h"
+
+struct engine_link;
+
+/* Starts the thread. Any thread may call the functions below. */
+enum mr_status engine_link_create(struct engine_link **out, struct mr_model *model, const struct mr_options *options,
+                                  struct mr_error *err);
+void engine_link_free(struct engine_link *l); /* ends what still runs; takes NULL */
+
+/* Check and queue a copy of the request. ticket: the caller's, comes back with its events; not 0 and not in use. What the
+ * engine refuses comes back as an event with finish ERROR and the status, before any other. */
+enum mr_status engine_link_submit(struct engine_link *l, uint64_t ticket, const struct mr_request *request,
+                                  struct mr_error *err);
+/* All answers of the ticket end within one step; no event comes after this call returns. */
+void engine_link_cancel(struct engine_link *l, uint64_t ticket);
+
+/* Readable while events wait. */
+int engine_link_event_fd(const struct engine_link *l);
+/* The oldest event, its request field being the ticket; strings are borrowed until the next call. One thread. */
+bool engine_link_next_event(struct engine_link *l, struct mr_event *out);
+
+/* As of the last step. */
+void engine_link_stats(const struct engine_link *l, struct mr_engine_stats *out);
+int64_t engine_link_retry_after_ms(const struct engine_link *l);
+
+/* Run fn between two steps on the engine's thread and wait for it: adapters, pins. */
+enum mr_status engine_link_call(struct engine_link *l,
+                                enum mr_status (*fn)(struct mr_engine *engine, void *context, struct mr_error *err),
+                                void *context, struct mr_error *err);
+
+#endif
