@@ -15,6 +15,7 @@ enum {
 int command_adapter(int argc, char **argv);
 int command_bench(int argc, char **argv);
 int command_inspect(int argc, char **argv);
+int command_key(int argc, char **argv);
 int command_pack(int argc, char **argv);
 int command_perplexity(int argc, char **argv);
 int command_run(int argc, char **argv);

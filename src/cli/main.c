@@ -13,6 +13,7 @@ static const struct command commands[] = {
     {"run", "answer a prompt, or converse on the terminal", command_run},
     {"pack", "write a model as this machine reads it, to start fast", command_pack},
     {"adapter", "convert a LoRA adapter to GGUF", command_adapter},
+    {"key", "make an API key for the server", command_key},
     {"perplexity", "measure how well a model predicts a text", command_perplexity},
     {"version", "print the version", command_version},
 };
