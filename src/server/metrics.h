@@ -70,13 +70,14 @@ enum request_stage {
 };
 const char *request_stage_name(enum request_stage stage);
 
-/* One request to an engine (struct mr_request), from its first byte to its last. Clear it, set the first four, and give it to
+/* One request to an engine (struct mr_request), from its first byte to its last. Clear it, set the first five, and give it to
  * the functions below. Times are microseconds of the engine's clock. */
 struct request_life {
     int64_t begin_us;   /* its first byte */
     int64_t arrival_us; /* complete: mr_request.arrival_us */
     int64_t submit_us;  /* given to the engine */
     int64_t loading_us; /* of the time in between: for the model to be there */
+    int32_t n_answers;  /* mr_request.n */
     /* what has been seen so far */
     int64_t first_token_us, first_byte_us;
     int64_t last_token_us[MR_N_MAX]; /* of each answer */
