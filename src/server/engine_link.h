@@ -12,8 +12,8 @@ enum mr_status engine_link_create(struct engine_link **out, struct mr_model *mod
                                   struct mr_error *err);
 void engine_link_free(struct engine_link *l); /* ends what still runs; takes NULL */
 
-/* Check and queue a copy of the request. ticket: the caller's, comes back with its events; not 0 and not in use. What the
- * engine refuses comes back as an event with finish ERROR and the status, before any other. */
+/* Queue a copy of the request. ticket: the caller's, comes back with its events; not 0 and not in use. What the engine refuses
+ * comes back as one event with finish ERROR and the status, before any other. */
 enum mr_status engine_link_submit(struct engine_link *l, uint64_t ticket, const struct mr_request *request,
                                   struct mr_error *err);
 /* All answers of the ticket end within one step; no event comes after this call returns. */
@@ -21,14 +21,15 @@ void engine_link_cancel(struct engine_link *l, uint64_t ticket);
 
 /* Readable while events wait. */
 int engine_link_event_fd(const struct engine_link *l);
-/* The oldest event, its request field being the ticket; strings are borrowed until the next call. One thread. */
-bool engine_link_next_event(struct engine_link *l, struct mr_event *out);
+/* The oldest event, its request field being the ticket; strings are borrowed until the next call. retry_after_ms: of a refusal
+ * (BUSY, FULL), when to come back; else 0. One thread. */
+bool engine_link_next_event(struct engine_link *l, struct mr_event *out, int64_t *retry_after_ms);
 
 /* As of the last step. */
-void engine_link_stats(const struct engine_link *l, struct mr_engine_stats *out);
-int64_t engine_link_retry_after_ms(const struct engine_link *l);
+void engine_link_stats(struct engine_link *l, struct mr_engine_stats *out);
+int32_t engine_link_n_ctx(const struct engine_link *l);
 
-/* Run fn between two steps on the engine's thread and wait for it: adapters, pins. */
+/* Run fn between two steps on the engine's thread and wait for it: adapters, pins. No event waits in the engine then. */
 enum mr_status engine_link_call(struct engine_link *l,
                                 enum mr_status (*fn)(struct mr_engine *engine, void *context, struct mr_error *err),
                                 void *context, struct mr_error *err);
