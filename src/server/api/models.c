@@ -1,0 +1,47 @@
+/* models.c: the models that this key may ask. */
+#include "server/api/models.h"
+
+#include <stdio.h>
+
+#include "server/api_error.h"
+#include "server/keys.h"
+#include "server/server.h"
+
+/* max_model_len is vLLM's, meta llama-server's. */
+static json_t *describe(const struct hosted_model *m)
+{
+    return json_pack("{s:s, s:s, s:I, s:s, s:i, s:{s:i, s:i, s:I, s:I, s:s, s:s}}", "id", m->name, "object", "model", "created",
+                     (json_int_t)m->created, "owned_by", "millrace", "max_model_len", m->n_ctx, "meta", "n_vocab",
+                     m->info.n_vocab, "n_ctx_train", m->info.n_ctx_train, "n_params", (json_int_t)m->info.n_parameters, "size",
+                     (json_int_t)m->info.weight_bytes, "family", m->info.family, "precision", m->info.precision);
+}
+
+static bool is_allowed(const struct exchange *x, const struct hosted_model *m)
+{
+    return exchange_key(x) == NULL || api_key_allows(exchange_key(x), m->name);
+}
+
+void models_list(struct exchange *x)
+{
+    const struct server *s = exchange_server(x);
+    json_t *list = json_array();
+    for (int i = 0; i < s->n_model; i++)
+        if (is_allowed(x, &s->model[i]))
+            json_array_append_new(list, describe(&s->model[i]));
+    exchange_reply_json(x, 200, json_pack("{s:s, s:o}", "object", "list", "data", list));
+}
+
+void models_get(struct exchange *x)
+{
+    const char *id = exchange_parameter(x, "id");
+    const struct hosted_model *m = server_find_model(exchange_server(x), id);
+    struct api_error e;
+    if (m != NULL && is_allowed(x, m)) {
+        exchange_reply_json(x, 200, describe(m));
+        return;
+    }
+    api_error_set(&e, 404, "the model '%s' does not exist", id);
+    e.code = "model_not_found";
+    snprintf(e.param, sizeof e.param, "model");
+    exchange_fail(x, &e);
+}

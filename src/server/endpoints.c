@@ -1,0 +1,22 @@
+/* endpoints.c: all endpoints, one row each. */
+#include "server/api/completion.h"
+#include "server/api/health.h"
+#include "server/api/models.h"
+#include "server/api/state.h"
+#include "server/endpoint.h"
+
+const struct endpoint endpoint_table[] = {
+    {"GET", "/livez", ENDPOINT_OPEN | ENDPOINT_BEFORE_READY, health_live, NULL},
+    {"GET", "/readyz", ENDPOINT_OPEN | ENDPOINT_BEFORE_READY, health_ready, NULL},
+    {"GET", "/health", ENDPOINT_OPEN | ENDPOINT_BEFORE_READY, health_ready, NULL},
+    {"GET", "/v1/health", ENDPOINT_OPEN | ENDPOINT_BEFORE_READY, health_ready, NULL},
+    {"GET", "/version", ENDPOINT_OPEN | ENDPOINT_BEFORE_READY, state_version, NULL},
+    {"GET", "/load", 0, state_load, NULL},
+    {"GET", "/props", 0, state_props, NULL},
+    {"GET", "/slots", 0, state_slots, NULL},
+    {"GET", "/v1/models", 0, models_list, NULL},
+    {"GET", "/models", 0, models_list, NULL},
+    {"GET", "/v1/models/{id}", 0, models_get, NULL},
+    {"POST", "/completion", 0, completion_create, NULL},
+    {0},
+};

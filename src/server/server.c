@@ -1,0 +1,119 @@
+/* server.c: the parts of the server put together, and taken apart in the opposite order. */
+#include "server/server.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/memory.h"
+#include "server/access_log.h"
+#include "server/dispatch.h"
+#include "server/engine_link.h"
+#include "server/exchange_state.h"
+#include "server/hosted_model.h"
+#include "server/http.h"
+#include "server/keys.h"
+#include "server/settings.h"
+#include "server/workers.h"
+
+enum {
+    POLL_MS = 10,
+    FLUSH_MS = 2000 /* for last replies to go out */
+};
+
+static enum mr_status start_parts(struct server *s, struct mr_error *err)
+{
+    const struct server_settings *settings = s->settings;
+    if (settings->n_api_key > 0 || settings->api_keys_file != NULL)
+        MR_TRY(key_ring_create(&s->keys, settings->api_key, settings->n_api_key, settings->api_keys_file, err));
+    MR_TRY(access_log_open(&s->access_log, settings->access_log, err));
+    MR_TRY(dispatch_create(&s->dispatch, err));
+    MR_TRY(workers_create(&s->workers, err));
+    return http_create(&s->http, s, err);
+}
+
+enum mr_status server_start(struct server **out, const struct server_settings *settings, struct mr_error *err)
+{
+    *out = NULL;
+    struct server *s = mem_zero_array(1, sizeof *s);
+    if (s == NULL)
+        return mr_fail(err, MR_NO_MEMORY, "no memory for the server");
+    s->settings = settings;
+    s->start_us = clock_us();
+    atomic_init(&s->phase, SERVER_LOADING);
+    const enum mr_status status = start_parts(s, err);
+    if (status != MR_OK)
+        server_free(s);
+    else
+        *out = s;
+    return status;
+}
+
+enum mr_status server_load(struct server *s, bool (*progress)(void *context, size_t done, size_t total), void *context,
+                           struct mr_error *err)
+{
+    s->model = mem_zero_array(1, sizeof *s->model);
+    if (s->model == NULL)
+        return mr_fail(err, MR_NO_MEMORY, "no memory for the model");
+    s->n_model = 1;
+    MR_TRY(hosted_model_open(s->model, s->settings, progress, context, err));
+    MR_TRY(dispatch_add_link(s->dispatch, s->model->engine, err));
+    atomic_store_explicit(&s->phase, SERVER_READY, memory_order_release);
+    return MR_OK;
+}
+
+int server_port(const struct server *s) { return http_port(s->http); }
+
+struct hosted_model *server_find_model(struct server *s, const char *name)
+{
+    if (server_get_phase(s) == SERVER_LOADING)
+        return NULL;
+    if (name == NULL || *name == '\0')
+        return s->n_model == 1 ? s->model : NULL;
+    for (int i = 0; i < s->n_model; i++)
+        if (strcmp(s->model[i].name, name) == 0)
+            return &s->model[i];
+    return NULL;
+}
+
+static void wait_a_little(void) { nanosleep(&(struct timespec){.tv_nsec = POLL_MS * 1000000}, NULL); }
+
+void server_drain(struct server *s, bool (*go_on)(void *context), void *context)
+{
+    const int64_t until_us = clock_us() + (int64_t)s->settings->drain_s * 1000000;
+    atomic_store_explicit(&s->phase, SERVER_DRAINING, memory_order_release);
+    while (dispatch_n_exchanges(s->dispatch) > 0 && clock_us() < until_us && go_on(context))
+        wait_a_little();
+}
+
+/* Every reply ends, and nothing is suspended any more. */
+static void end_exchanges(struct server *s)
+{
+    const int64_t until_us = clock_us() + FLUSH_MS * 1000;
+    atomic_store_explicit(&s->phase, SERVER_DRAINING, memory_order_release);
+    dispatch_close(s->dispatch);
+    while (dispatch_n_exchanges(s->dispatch) > 0) {
+        dispatch_each(s->dispatch, exchange_shut);
+        wait_a_little();
+    }
+    while (s->http != NULL && http_n_open(s->http) > 0 && clock_us() < until_us)
+        wait_a_little();
+}
+
+void server_free(struct server *s)
+{
+    if (s == NULL)
+        return;
+    if (s->dispatch != NULL)
+        end_exchanges(s);
+    workers_free(s->workers);
+    http_free(s->http);
+    dispatch_free(s->dispatch);
+    for (int i = 0; i < s->n_model; i++)
+        hosted_model_release(&s->model[i]);
+    free(s->model);
+    access_log_close(s->access_log);
+    key_ring_free(s->keys);
+    free(s);
+}

@@ -1,0 +1,21 @@
+/* settings_defaults.c: what holds where nothing is said. */
+#include "server/settings.h"
+
+enum {
+    MAX_RUNNING = 32
+};
+
+void server_settings_defaults(struct server_settings *s)
+{
+    *s = (struct server_settings){.host = "127.0.0.1",
+                                  .port = 8080,
+                                  .max_body_bytes = (size_t)32 << 20,
+                                  .max_connections = 10000,
+                                  .request_timeout_s = 60,
+                                  .idle_timeout_s = 120,
+                                  .keep_alive_s = 10,
+                                  .drain_s = 30,
+                                  .warm_active = 1};
+    mr_options_defaults(&s->engine);
+    s->engine.max_running = MAX_RUNNING;
+}
