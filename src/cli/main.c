@@ -11,6 +11,7 @@ static const struct command commands[] = {
     {"template", "show a chat as the text that the model reads", command_template},
     {"tokenize", "show a text as the model's tokens, or tokens as text", command_tokenize},
     {"run", "answer a prompt, or converse on the terminal", command_run},
+    {"serve", "answer over HTTP, as OpenAI's API is spoken", command_serve},
     {"pack", "write a model as this machine reads it, to start fast", command_pack},
     {"adapter", "convert a LoRA adapter to GGUF", command_adapter},
     {"key", "make an API key for the server", command_key},

@@ -1,0 +1,98 @@
+/* serve.c: `millrace serve`: the server's life, from its options to a signal that ends it. */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "cli/command.h"
+#include "cli/output.h"
+#include "cli/serve_arguments.h"
+#include "server/keys.h"
+#include "server/server.h"
+
+/* Blocked in every thread, and taken here one after the other. */
+static void block_signals(sigset_t *set)
+{
+    sigemptyset(set);
+    sigaddset(set, SIGTERM);
+    sigaddset(set, SIGINT);
+    sigaddset(set, SIGHUP);
+    pthread_sigmask(SIG_BLOCK, set, NULL);
+    signal(SIGPIPE, SIG_IGN); /* a client that leaves is told by write */
+}
+
+/* Whether one that ends the server has come. */
+static bool end_is_wanted(void)
+{
+    sigset_t pending;
+    sigpending(&pending);
+    return sigismember(&pending, SIGTERM) || sigismember(&pending, SIGINT);
+}
+
+static bool load_on(void *context, size_t done, size_t total)
+{
+    (void)context;
+    (void)done;
+    (void)total;
+    return !end_is_wanted();
+}
+
+/* The second signal ends the wait for running requests. */
+static bool wait_on(void *context)
+{
+    (void)context;
+    return !end_is_wanted();
+}
+
+static void reload(struct server *s, const char *command)
+{
+    struct mr_error err = {{0}};
+    if (s->keys != NULL && key_ring_reload(s->keys, &err) != MR_OK)
+        fprintf(stderr, "%s: the keys are as they were: %s\n", command, err.message);
+}
+
+/* Until SIGTERM or SIGINT comes. */
+static void serve_on(struct server *s, const sigset_t *signals, const char *command)
+{
+    for (;;) {
+        siginfo_t info;
+        const int n = sigwaitinfo(signals, &info);
+        if (n == SIGHUP)
+            reload(s, command);
+        else if (n > 0 || errno != EINTR)
+            return;
+    }
+}
+
+static void print_address(const struct server *s)
+{
+    const struct server_settings *settings = s->settings;
+    const bool is_v6 = strchr(settings->host, ':') != NULL;
+    printf("listening on %s://%s%s%s:%d\n", settings->tls_certificate != NULL ? "https" : "http", is_v6 ? "[" : "",
+           settings->host, is_v6 ? "]" : "", server_port(s));
+    fflush(stdout);
+}
+
+int command_serve(int argc, char **argv)
+{
+    struct serve_arguments arguments;
+    struct server *s = NULL;
+    struct mr_error err = {{0}};
+    sigset_t signals;
+    const int exit_status = serve_arguments_parse(&arguments, argc, argv);
+    if (exit_status != ARGUMENTS_GO_ON)
+        return exit_status;
+    block_signals(&signals);
+    enum mr_status status = server_start(&s, &arguments.settings, &err);
+    if (status == MR_OK) {
+        print_address(s);
+        status = server_load(s, load_on, NULL, &err);
+    }
+    if (status == MR_OK) {
+        serve_on(s, &signals, argv[0]);
+        server_drain(s, wait_on, NULL);
+    }
+    server_free(s);
+    return status == MR_OK || (status == MR_CANCELLED && end_is_wanted()) ? 0 : output_fail_status(argv[0], status, &err);
+}
