@@ -1,9 +1,7 @@
 /* argument_values.c: the values of options: numbers with a range, sizes, choices, lists. */
-#include <errno.h>
-#include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "base/number_text.h"
 #include "cli/arguments.h"
 
 enum mr_status argument_flag(void *field, const char *text, const struct argument *a, struct mr_error *err)
@@ -26,58 +24,28 @@ enum mr_status argument_unflag(void *field, const char *text, const struct argum
 
 enum mr_status argument_int64(void *field, const char *text, const struct argument *a, struct mr_error *err)
 {
-    char *end;
-    errno = 0;
-    const long long v = strtoll(text, &end, 10);
-    if (end == text || *end != '\0' || errno != 0 || (double)v < a->low || (double)v > a->high)
-        return mr_fail(err, MR_BAD_INPUT, "'%s' is not an integer from %.0f to %.0f", text, a->low, a->high);
-    *(int64_t *)field = v;
-    return MR_OK;
+    return number_read_int(field, text, a->low, a->high, err);
 }
 
 enum mr_status argument_int(void *field, const char *text, const struct argument *a, struct mr_error *err)
 {
     int64_t v = 0;
-    MR_TRY(argument_int64(&v, text, a, err));
+    MR_TRY(number_read_int(&v, text, a->low, a->high, err));
     *(int *)field = (int)v;
     return MR_OK;
 }
 
 enum mr_status argument_float(void *field, const char *text, const struct argument *a, struct mr_error *err)
 {
-    char *end;
-    const double v = strtod(text, &end);
-    if (end == text || *end != '\0' || !isfinite(v) || v < a->low || v > a->high)
-        return mr_fail(err, MR_BAD_INPUT, "'%s' is not a number from %g to %g", text, a->low, a->high);
+    double v = 0;
+    MR_TRY(number_read_float(&v, text, a->low, a->high, err));
     *(float *)field = (float)v;
     return MR_OK;
 }
 
-/* The factor that a suffix such as "K", "KB" or "KiB" stands for; 0: not a suffix. */
-static double size_factor(const char *suffix)
-{
-    static const char letters[] = "BKMGT";
-    if (*suffix == '\0')
-        return 1;
-    const char *letter = strchr(letters, *suffix >= 'a' && *suffix <= 'z' ? *suffix - 'a' + 'A' : *suffix);
-    if (letter == NULL)
-        return 0;
-    const char *rest = suffix + 1;
-    if (letter != letters && (strcmp(rest, "B") == 0 || strcmp(rest, "iB") == 0))
-        rest += strlen(rest);
-    return *rest == '\0' ? ldexp(1, 10 * (int)(letter - letters)) : 0;
-}
-
 enum mr_status argument_size(void *field, const char *text, const struct argument *a, struct mr_error *err)
 {
-    char *end;
-    const double v = strtod(text, &end);
-    const double bytes = v * size_factor(end);
-    if (end == text || size_factor(end) == 0 || !isfinite(bytes) || bytes < a->low || bytes > a->high)
-        return mr_fail(err, MR_BAD_INPUT, "'%s' is not a size from %.0f to %.0f bytes, such as 512M or 2GB", text, a->low,
-                       a->high);
-    *(size_t *)field = (size_t)bytes;
-    return MR_OK;
+    return number_read_size(field, text, a->low, a->high, err);
 }
 
 enum mr_status argument_string(void *field, const char *text, const struct argument *a, struct mr_error *err)

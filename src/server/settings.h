@@ -3,6 +3,7 @@
 #ifndef SERVER_SETTINGS_H
 #define SERVER_SETTINGS_H
 
+#include "base/string_buffer.h"
 #include "millrace.h"
 
 struct server_settings {
@@ -31,10 +32,88 @@ struct server_settings {
     bool mlock;
     const char *access_log;    /* file, "-": standard output; NULL: none */
     const char *otlp_endpoint; /* NULL: none */
+
+    const char *device;      /* "auto", "cpu", "cuda:0" */
+    bool device_fallback;    /* to the CPU, where there is no such device */
+    size_t memory_cpu_bytes; /* for keys, values and what is remembered; 0: as the context and the batch need */
+    float memory_gpu_share;  /* of a device's memory */
+    const char *draft_model; /* NULL: none */
+    int32_t max_draft_tokens;
 };
 
 /* host 127.0.0.1, port 8080, max_body_bytes 32 MiB, max_connections 10000, request_timeout_s 60, idle_timeout_s 120,
  * keep_alive_s 10, drain_s 30, warm_active 1; engine: the defaults with max_running 32. */
 void server_settings_defaults(struct server_settings *s);
+
+/* Settings as they are given: one table for the command line, the environment, the file and the documentation. */
+enum setting_kind {
+    SETTING_TEXT,   /* const char *; null: none */
+    SETTING_DEVICE, /* the same, "auto", "cpu" or "cuda:N" */
+    SETTING_INT,    /* int32_t */
+    SETTING_FLOAT,  /* float */
+    SETTING_BOOL,   /* bool, written false or true, or as choice has it */
+    SETTING_SIZE,   /* size_t, bytes: 1500, 512M, 2GB */
+    SETTING_GB,     /* size_t, a number of GB, or as above */
+    SETTING_CHOICE, /* int32_t, an index */
+    SETTING_LIST    /* const char *const *, and int32_t for how many */
+};
+
+enum {
+    SETTING_ALSO_MAX = 3,
+    SETTING_LIST_MAX = 64,
+    SETTINGS_FILE_MAX = 256 << 10
+};
+
+struct setting {
+    const char *path;                   /* in the file: "server.port" */
+    const char *flag;                   /* "port", or "no-admission" for what is true by default; also MILLRACE_PORT */
+    const char *also[SETTING_ALSO_MAX]; /* names of the flag that users of other servers know */
+    int letter;                         /* 0: none */
+    const char *value;                  /* what the help calls it; NULL: the flag takes none */
+    const char *help;
+    enum setting_kind kind;
+    size_t offset, n_offset; /* in struct server_settings; n_offset: of a list */
+    double low, high;
+    const char *const *choice; /* ends with NULL */
+    bool has_auto;             /* "auto" says the default */
+    bool is_secret;            /* is not shown */
+    bool not_in_file;
+};
+
+extern const struct setting setting_table[]; /* a row without a path ends it; rows of a section stand together */
+
+enum settings_source {
+    SETTINGS_DEFAULT,
+    SETTINGS_FILE,
+    SETTINGS_ENVIRONMENT,
+    SETTINGS_COMMAND_LINE
+};
+
+struct settings; /* the settings and the memory of their texts */
+
+/* The defaults. */
+enum mr_status settings_create(struct settings **out, struct mr_error *err);
+void settings_free(struct settings *s); /* takes NULL */
+/* Borrowed; what is given later changes it. */
+const struct server_settings *settings_values(const struct settings *s);
+
+/* Give a setting; the texts are copied. n: 1, but for lists. BAD_INPUT: the message does not name it. */
+enum mr_status settings_give(struct settings *s, const struct setting *row, const char *const *text, int n,
+                             enum settings_source source, struct mr_error *err);
+
+/* Take all that a YAML text says, or a file, whose name comes first in messages; the line number always does. Unknown keys,
+ * wrong types, keys that stand twice, anchors, aliases and tags are BAD_INPUT, damaged YAML is BAD_FORMAT. */
+enum mr_status settings_read(struct settings *s, const char *text, size_t n, struct mr_error *err);
+enum mr_status settings_read_file(struct settings *s, const char *path, struct mr_error *err);
+/* Variables "MILLRACE_PORT=8080" of the settings in the table; lists with commas between. Others are let be. */
+enum mr_status settings_read_environment(struct settings *s, char *const *environment, struct mr_error *err);
+/* The variable of a setting. */
+void setting_variable(char *out, size_t size, const struct setting *row);
+
+/* What does not go together, or is not there: names the keys. */
+enum mr_status settings_check(const struct settings *s, struct mr_error *err);
+
+/* Append what holds, as a file that says the same, with where each value comes from. Keys in clear are left out. */
+void settings_write(const struct settings *s, struct string_buffer *out);
 
 #endif
