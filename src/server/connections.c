@@ -120,10 +120,12 @@ bool connections_expire(struct connections *c, int64_t now_us)
     return any;
 }
 
-int connections_count(struct connections *c, enum connection_phase phase)
+int connections_all(struct connections *c)
 {
+    int n = 0;
     pthread_mutex_lock(&c->lock);
-    const int n = c->list[phase].n;
+    for (int i = 0; i < CONNECTION_N_PHASES; i++)
+        n += c->list[i].n;
     pthread_mutex_unlock(&c->lock);
     return n;
 }

@@ -26,6 +26,6 @@ void connections_set(struct connections *c, struct connection *k, enum connectio
 
 /* Cut off those whose time is over. Returns whether there are any to look after. */
 bool connections_expire(struct connections *c, int64_t now_us);
-int connections_count(struct connections *c, enum connection_phase phase);
+int connections_all(struct connections *c); /* how many there are */
 
 #endif

@@ -58,6 +58,8 @@ struct engine_link {
     int n_to_cancel;
     struct call *calls;
     struct mr_engine_stats stats;
+    void (*stepped)(void *context, const struct mr_engine_stats *stats);
+    void *context;
 };
 
 static void swap(struct record_queue *a, struct record_queue *b)
@@ -193,7 +195,10 @@ static void answer_calls(struct engine_link *l, struct call *c)
 /* The lock is held. */
 static void tell(struct engine_link *l)
 {
+    const int64_t n_steps = l->stats.n_steps;
     mr_engine_get_stats(l->engine, &l->stats);
+    if (l->stepped != NULL && l->stats.n_steps > n_steps)
+        l->stepped(l->context, &l->stats);
     if (!record_queue_is_empty(&l->events))
         eventfd_write(l->event_fd, 1);
 }
@@ -373,6 +378,15 @@ void engine_link_stats(struct engine_link *l, struct mr_engine_stats *out)
 {
     pthread_mutex_lock(&l->lock);
     *out = l->stats;
+    pthread_mutex_unlock(&l->lock);
+}
+
+void engine_link_set_observer(struct engine_link *l, void (*stepped)(void *context, const struct mr_engine_stats *stats),
+                              void *context)
+{
+    pthread_mutex_lock(&l->lock);
+    l->stepped = stepped;
+    l->context = context;
     pthread_mutex_unlock(&l->lock);
 }
 

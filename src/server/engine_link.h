@@ -29,6 +29,10 @@ bool engine_link_next_event(struct engine_link *l, struct mr_event *out, int64_t
 void engine_link_stats(struct engine_link *l, struct mr_engine_stats *out);
 int32_t engine_link_n_ctx(const struct engine_link *l);
 
+/* Called by the engine's thread after each step; before the first request. */
+void engine_link_set_observer(struct engine_link *l, void (*stepped)(void *context, const struct mr_engine_stats *stats),
+                              void *context);
+
 /* Run fn between two steps on the engine's thread and wait for it: adapters, pins. No event waits in the engine then. */
 enum mr_status engine_link_call(struct engine_link *l,
                                 enum mr_status (*fn)(struct mr_engine *engine, void *context, struct mr_error *err),

@@ -83,9 +83,10 @@ struct exchange {
     int64_t n_open;      /* answers that have not ended */
     int64_t last_out_us; /* when something was appended, or the waiting began */
     struct exchange_times times;
-    struct mr_usage usage; /* sums over the requests; first_token_us of the earliest */
-    enum mr_finish finish; /* of the answer that ended last */
-    enum mr_status status; /* of a failure */
+    struct mr_usage usage;     /* sums over the requests; first_token_us of the earliest */
+    enum mr_finish finish;     /* of the answer that ended last */
+    enum mr_status status;     /* of a failure */
+    struct request_life *life; /* n_request of them, for the metrics */
 };
 
 /* NULL: no memory. target: of the request line. The request's faults so far are in refusal. */

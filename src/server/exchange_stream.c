@@ -7,6 +7,7 @@
 #include "base/memory.h"
 #include "server/dispatch.h"
 #include "server/engine_link.h"
+#include "server/exchange_report.h"
 #include "server/exchange_state.h"
 #include "server/keys.h"
 #include "server/server.h"
@@ -105,6 +106,7 @@ void exchange_take_event(struct exchange *x, int i, const struct mr_event *event
     const int64_t now = clock_us();
     if (x->times.first_event_us == 0)
         x->times.first_event_us = now;
+    exchange_report_event(x, i, event);
     if (event->finish == MR_FINISH_ERROR) {
         fail_status(x, event->status, event->error, retry_after_ms);
         return;
@@ -191,6 +193,7 @@ static enum mr_status submit_all(struct exchange *x, const struct mr_request *re
         r.arrival_us = x->times.arrival_us;
         r.n_retry = n_retry;
         MR_TRY(engine_link_submit(x->model->engine, x->serial << DISPATCH_REQUEST_BITS | (unsigned)i, &r, err));
+        exchange_report_begin(x, i, r.n);
         x->n_request = i + 1;
         x->n_open += r.n;
     }
@@ -204,6 +207,7 @@ static enum mr_status generate(struct exchange *x, const struct mr_request *requ
     if (n < 1 || n > EXCHANGE_REQUESTS_MAX)
         return mr_fail(err, MR_BAD_INPUT, "%d prompts, must be from 1 to %d", n, EXCHANGE_REQUESTS_MAX);
     MR_TRY(enter(x, request, n, retry_after_ms, err));
+    MR_TRY(exchange_report_prepare(x, n));
     MR_TRY(dispatch_add(x->server->dispatch, x));
     return submit_all(x, request, n, err);
 }
@@ -220,7 +224,9 @@ void exchange_generate(struct exchange *x, struct hosted_model *model, const str
     x->is_generating = !x->is_gone;
     x->times.submit_us = x->last_out_us = clock_us();
     const enum mr_status status = x->is_gone ? MR_OK : generate(x, request, n, &retry_after_ms, &err);
-    if (status != MR_OK)
+    if (status != MR_OK) {
+        exchange_report_refused(x, status);
         fail_status(x, status, err.message, retry_after_ms);
+    }
     pthread_mutex_unlock(&x->lock);
 }

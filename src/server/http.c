@@ -16,9 +16,10 @@
 #include "server/connections.h"
 #include "server/cors.h"
 #include "server/dispatch.h"
-#include "server/exchange_state.h"
+#include "server/exchange_report.h"
 #include "server/keys.h"
 #include "server/listen.h"
+#include "server/metrics.h"
 #include "server/server.h"
 #include "server/settings.h"
 #include "server/text_file.h"
@@ -156,8 +157,7 @@ static ssize_t read_stream(void *context, uint64_t at, char *out, size_t max)
             x->out_at = 0;
         }
         x->n_sent += n;
-        if (x->times.first_byte_us == 0)
-            x->times.first_byte_us = clock_us();
+        exchange_report_first_byte(x);
     } else if (x->is_ended) {
         n = MHD_CONTENT_READER_END_OF_STREAM;
     } else {
@@ -185,7 +185,7 @@ static struct MHD_Response *make_response(struct exchange *x)
     if (response != NULL) {
         x->n_sent = (int64_t)x->out.n;
         string_buffer_init(&x->out); /* its memory is the response's now */
-        x->times.first_byte_us = clock_us();
+        exchange_report_first_byte(x);
     }
     return response;
 }
@@ -317,6 +317,7 @@ static void on_completed(void *context, struct MHD_Connection *c, void **request
     dispatch_remove(x->server->dispatch, x);
     if (x->times.end_us == 0)
         x->times.end_us = clock_us();
+    exchange_report_done(x);
     pthread_mutex_unlock(&x->lock);
     access_log_write(x->server->access_log, x, clock_us());
     connections_set(h->connections, socket_context(c), CONNECTION_IDLE, clock_us());
@@ -329,12 +330,13 @@ static void on_connection(void *context, struct MHD_Connection *c, void **of_soc
     struct http *h = context;
     if (what == MHD_CONNECTION_NOTIFY_STARTED) {
         *of_socket = connections_add(h->connections, socket_of(c), clock_us());
-        if (connections_count(h->connections, CONNECTION_IDLE) == 1)
+        if (connections_all(h->connections) == 1)
             dispatch_wake(h->server->dispatch);
     } else {
         connections_remove(h->connections, *of_socket);
         *of_socket = NULL;
     }
+    metrics_set_connections(h->server->metrics, connections_all(h->connections));
 }
 
 /* ---- the daemon ---- */

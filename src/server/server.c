@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/cpu_limit.h"
 #include "base/memory.h"
 #include "server/access_log.h"
 #include "server/dispatch.h"
@@ -14,6 +15,7 @@
 #include "server/hosted_model.h"
 #include "server/http.h"
 #include "server/keys.h"
+#include "server/metrics.h"
 #include "server/settings.h"
 #include "server/workers.h"
 
@@ -27,6 +29,14 @@ static enum mr_status start_parts(struct server *s, struct mr_error *err)
     const struct server_settings *settings = s->settings;
     if (settings->n_api_key > 0 || settings->api_keys_file != NULL)
         MR_TRY(key_ring_create(&s->keys, settings->api_key, settings->n_api_key, settings->api_keys_file, err));
+    const struct metrics_options options = {.latency_target_ms = settings->engine.latency_target_ms,
+                                            .latency_metric = settings->engine.latency_metric,
+                                            .itl_target_ms = settings->engine.itl_target_ms,
+                                            .threads = settings->engine.threads > 0 ? settings->engine.threads : cpu_limit(),
+                                            .clock_us = settings->engine.clock_us,
+                                            .clock_context = settings->engine.clock_context};
+    MR_TRY(metrics_create(&s->metrics, &options, err));
+    MR_TRY(metrics_start(s->metrics, err));
     MR_TRY(access_log_open(&s->access_log, settings->access_log, err));
     MR_TRY(dispatch_create(&s->dispatch, err));
     MR_TRY(workers_create(&s->workers, err));
@@ -50,6 +60,26 @@ enum mr_status server_start(struct server **out, const struct server_settings *s
     return status;
 }
 
+static void read_stats(const void *link, struct mr_engine_stats *out)
+{
+    engine_link_stats((struct engine_link *)(uintptr_t)link, out); /* which locks itself */
+}
+
+static void see_step(void *context, const struct mr_engine_stats *stats) { metrics_step(context, stats); }
+
+static enum mr_status measure_model(struct server *s, struct hosted_model *m, int64_t begin_us, struct mr_error *err)
+{
+    m->metrics = metrics_model(s->metrics, m->name);
+    if (m->metrics == NULL)
+        return mr_fail(err, MR_NO_MEMORY, "no memory for the metrics");
+    metrics_set_source(m->metrics, &(struct metrics_source){.stats = read_stats,
+                                                            .context = m->engine,
+                                                            .info = m->info,
+                                                            .load_s = (double)(clock_us() - begin_us) * 1e-6});
+    engine_link_set_observer(m->engine, see_step, m->metrics);
+    return MR_OK;
+}
+
 enum mr_status server_load(struct server *s, bool (*progress)(void *context, size_t done, size_t total), void *context,
                            struct mr_error *err)
 {
@@ -57,7 +87,9 @@ enum mr_status server_load(struct server *s, bool (*progress)(void *context, siz
     if (s->model == NULL)
         return mr_fail(err, MR_NO_MEMORY, "no memory for the model");
     s->n_model = 1;
+    const int64_t begin_us = clock_us();
     MR_TRY(hosted_model_open(s->model, s->settings, progress, context, err));
+    MR_TRY(measure_model(s, s->model, begin_us, err));
     MR_TRY(dispatch_add_link(s->dispatch, s->model->engine, err));
     atomic_store_explicit(&s->phase, SERVER_READY, memory_order_release);
     return MR_OK;
@@ -110,10 +142,14 @@ void server_free(struct server *s)
     workers_free(s->workers);
     http_free(s->http);
     dispatch_free(s->dispatch);
-    for (int i = 0; i < s->n_model; i++)
+    for (int i = 0; i < s->n_model; i++) {
+        if (s->model[i].metrics != NULL)
+            metrics_set_source(s->model[i].metrics, NULL);
         hosted_model_release(&s->model[i]);
+    }
     free(s->model);
     access_log_close(s->access_log);
+    metrics_free(s->metrics);
     key_ring_free(s->keys);
     free(s);
 }

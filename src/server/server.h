@@ -22,6 +22,7 @@ struct hosted_model {
     struct mr_model *model;   /* tokenising may go on beside the engine; for all else there is the link */
     struct chat_prompt *chat; /* NULL: it has no template */
     struct engine_link *engine;
+    struct model_metrics *metrics;
     struct mr_model_info info;
     int32_t n_ctx;
     int64_t created; /* seconds since the epoch */

@@ -1,0 +1,50 @@
+/* exchange_report.c: what an exchange tells the metrics. */
+#include "server/exchange_report.h"
+
+#include "base/clock.h"
+#include "base/memory.h"
+#include "server/metrics.h"
+#include "server/server.h"
+
+enum mr_status exchange_report_prepare(struct exchange *x, int n)
+{
+    x->life = mem_zero_array((size_t)n, sizeof *x->life);
+    return x->life != NULL ? MR_OK : MR_NO_MEMORY;
+}
+
+void exchange_report_begin(struct exchange *x, int i, int32_t n)
+{
+    x->life[i] = (struct request_life){
+        .begin_us = x->times.begin_us, .arrival_us = x->times.arrival_us, .submit_us = clock_us(), .n_answers = n};
+    metrics_request_begin(x->model->metrics, &x->life[i]);
+}
+
+void exchange_report_event(struct exchange *x, int i, const struct mr_event *event)
+{
+    metrics_event(x->model->metrics, &x->life[i], event);
+}
+
+void exchange_report_refused(struct exchange *x, enum mr_status status)
+{
+    if (status == MR_BUSY || status == MR_FULL)
+        metrics_turned_away(x->model->metrics, OUTCOME_REFUSED);
+    else
+        metrics_turned_away(x->model->metrics, status == MR_NO_MEMORY ? OUTCOME_OUT_OF_MEMORY : OUTCOME_REJECTED);
+}
+
+void exchange_report_first_byte(struct exchange *x)
+{
+    if (x->times.first_byte_us != 0)
+        return;
+    x->times.first_byte_us = clock_us();
+    for (int i = 0; i < x->n_request; i++)
+        metrics_first_byte(x->model->metrics, &x->life[i]);
+}
+
+void exchange_report_done(struct exchange *x)
+{
+    const char *path = x->route.endpoint != NULL ? x->route.endpoint->path : "";
+    for (int i = 0; i < x->n_request; i++)
+        metrics_request_end(x->model->metrics, &x->life[i]);
+    metrics_http(x->server->metrics, x->method, path, x->http, x->body.n + x->n_discarded, (size_t)x->n_sent);
+}
