@@ -1,0 +1,149 @@
+// dashboard.js: what the server does now, once a second, from /metrics and /slots.
+import { getJson, getText } from "./api.js";
+import { BlockPicture, LineChart, stackedBar } from "./charts.js";
+import { el } from "./dom.js";
+import { Readings, WINDOWS } from "./readings.js";
+
+const EVERY_MS = 1000;
+const BLOCK_TOKENS = 16;
+// Where a published study of a serving system found a request's time to go (percent), for comparison.
+const PUBLISHED = [["loading", 35], ["memory exchange", 28], ["compute", 22], ["before and after", 15]]
+    .map(([name, value]) => ({name, value}));
+
+const count = (x) => (x >= 10_000 ? `${(x / 1000).toFixed(1)} k` : x >= 100 ? x.toFixed(0) : String(Math.round(x * 10) / 10));
+const time = (s) => (s >= 1 ? `${s.toFixed(2)} s` : s >= 0.01 ? `${Math.round(s * 1000)} ms` : `${(s * 1000).toFixed(1)} ms`);
+const percent = (x) => `${Math.round(x * 100)} %`;
+const share = (value, total) => (total > 0 ? `${(100 * value / total).toFixed(1)} %` : "–");
+const or = (value, format) => (value === null || value === undefined || Number.isNaN(value) ? "–" : format(value));
+
+function bytes(n) {
+    const units = ["B", "kB", "MB", "GB", "TB"];
+    const i = n > 0 ? Math.min(Math.floor(Math.log(n) / Math.log(1000)), units.length - 1) : 0;
+    return `${(n / 1000 ** i).toFixed(i > 0 && n / 1000 ** i < 100 ? 1 : 0)} ${units[i]}`;
+}
+
+function tile(label) {
+    const value = el("strong", {}, "–");
+    const below = el("small", {}, "\u00a0");
+    return {node: el("div", {class: "tile"}, el("h2", {}, label), value, below),
+        set(text, note) {
+            value.textContent = text;
+            below.textContent = note || "\u00a0";
+        }};
+}
+
+export class Dashboard {
+    #root = document.getElementById("dashboard");
+    #readings = new Readings();
+    #timer = 0;
+    #isActive = false;
+
+    constructor() {
+        this.tiles = {rate: tile("Tokens a second"), first: tile("First token"), between: tile("Between tokens"), batch: tile("Running"),
+            load: tile("Load"), slo: tile("Within targets"), requests: tile("Requests"), limits: tile("Memory bandwidth")};
+        this.charts = {
+            rate: new LineChart("Tokens a second", ["answers", "prompts"], count),
+            between: new LineChart("Between tokens", ["P50", "P99"], time),
+            first: new LineChart("First token", ["P50", "P99"], time),
+            batch: new LineChart("Batch and queue", ["running", "waiting"], count),
+        };
+        this.blocks = new BlockPicture("Keys and values");
+        this.stages = el("section", {class: "panel"});
+        this.slots = el("tbody");
+        this.idle = el("p", {class: "idle"}, "No request is running.");
+        this.problem = el("p", {class: "error", role: "alert", hidden: true});
+        this.#root.append(el("h1", {class: "offscreen"}, "Dashboard"), this.problem,
+            el("div", {class: "tiles"}, ...Object.values(this.tiles).map((t) => t.node)),
+            el("div", {class: "panels"}, ...Object.values(this.charts).map((c) => c.node), this.blocks.node, this.stages),
+            el("section", {class: "panel slots"}, el("h2", {}, "Requests that run"), this.idle,
+                el("table", {}, el("thead", {}, el("tr", {}, ...["Slot", "Prompt", "Answer", "Context"].map((t) => el("th", {scope: "col"}, t)))),
+                    this.slots)));
+        document.addEventListener("visibilitychange", () => this.#schedule(0));
+    }
+
+    setActive(isActive) {
+        this.#isActive = isActive;
+        this.#schedule(0);
+    }
+
+    // Nobody looks: nothing is asked.
+    #schedule(ms) {
+        clearTimeout(this.#timer);
+        if (this.#isActive && !document.hidden) {
+            this.#timer = setTimeout(() => this.#poll(), ms);
+        }
+    }
+
+    async #poll() {
+        try {
+            const [text, slots] = await Promise.all([getText("/metrics"), getJson("/slots").catch(() => [])]);
+            if (!this.#readings.add(text, performance.now())) {
+                Object.values(this.charts).forEach((chart) => chart.clear());
+            }
+            this.problem.hidden = true;
+            this.#show(slots);
+        } catch (error) {
+            this.problem.textContent = `No figures: ${error.message}.`;
+            this.problem.hidden = false;
+        }
+        this.#schedule(EVERY_MS);
+    }
+
+    #show(slots) {
+        this.#showTiles();
+        this.#showCharts();
+        this.#showBlocks();
+        this.#showStages();
+        this.#showSlots(slots.filter((slot) => slot.is_processing));
+    }
+
+    #showTiles() {
+        const r = this.#readings;
+        const pair = (name) => ["P99", r.quantile(name, 0.99, WINDOWS.long), r.quantile(name, 0.5, WINDOWS.long)];
+        const {rate, first, between, batch, load, slo, requests, limits} = this.tiles;
+        rate.set(or(r.rate("answerTokens", 3000), count), `prompts ${or(r.rate("promptTokens", 3000), count)}`);
+        for (const [node, name] of [[first, "firstToken"], [between, "betweenTokens"]]) {
+            const [label, p99, p50] = pair(name);
+            node.set(or(p50, time), `${label} ${or(p99, time)}`);
+        }
+        batch.set(or(r.get("running"), count), `waiting ${or(r.get("waiting"), count)}`);
+        load.set(or(r.get("load"), percent), "of the capacity");
+        slo.set(or(r.get("sloAttainment"), percent), `goodput ${or(r.get("goodput"), (x) => x.toFixed(2))}/s`);
+        const {all, refused, failed} = r.outcomes();
+        requests.set(count(all), `${refused} refused, ${failed} failed`);
+        limits.set(or(r.get("mbu"), percent), `arithmetic ${or(r.get("mfu"), percent)}`);
+    }
+
+    #showCharts() {
+        const r = this.#readings;
+        const quantiles = (name) => [r.quantile(name, 0.5, WINDOWS.short), r.quantile(name, 0.99, WINDOWS.short)];
+        this.charts.rate.push([r.rate("answerTokens", 3000), r.rate("promptTokens", 3000)]);
+        this.charts.between.push(quantiles("betweenTokens"));
+        this.charts.first.push(quantiles("firstToken"));
+        this.charts.batch.push([r.get("running"), r.get("waiting")]);
+    }
+
+    #showBlocks() {
+        const kv = Object.fromEntries(this.#readings.all("kv").map(({labels, value}) => [labels.state, value]));
+        const parts = [["used", "in use"], ["cached", "prefix cache"], ["free", "free"]]
+            .map(([state, name]) => ({name, className: `kv-${state}`, n: kv[state] ?? 0, text: bytes(kv[state] ?? 0)}));
+        this.blocks.set(parts);
+    }
+
+    #showStages() {
+        const stages = this.#readings.stages();
+        this.stages.replaceChildren(el("h2", {}, "Where the time goes"), stackedBar("Here", stages, share),
+            stackedBar("A published serving system", PUBLISHED, share));
+    }
+
+    #showSlots(running) {
+        this.idle.hidden = running.length > 0;
+        this.slots.parentNode.hidden = running.length === 0;
+        this.slots.replaceChildren(...running.map((slot) => {
+            const answer = slot.next_token?.n_decoded ?? slot.next_token?.[0]?.n_decoded ?? 0;
+            const prompt = slot.n_prompt_tokens ?? 0;
+            return el("tr", {}, el("td", {}, String(slot.id)), el("td", {}, count(prompt)), el("td", {}, count(answer)),
+                el("td", {}, el("progress", {max: slot.n_ctx, value: prompt + answer, "aria-label": "share of the context"})));
+        }));
+    }
+}
