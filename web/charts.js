@@ -114,7 +114,7 @@ export class BlockPicture {
         new ResizeObserver(() => this.draw()).observe(this.node);
     }
 
-    // parts: [{name, className, n, text}], n blocks each.
+    // parts: [{name, className, n, text}], n of any unit each.
     set(parts) {
         this.parts = parts;
         this.legend.replaceChildren(...parts.map((part) =>

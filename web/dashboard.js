@@ -5,7 +5,6 @@ import { el } from "./dom.js";
 import { Readings, WINDOWS } from "./readings.js";
 
 const EVERY_MS = 1000;
-const BLOCK_TOKENS = 16;
 // Where a published study of a serving system found a request's time to go (percent), for comparison.
 const PUBLISHED = [["loading", 35], ["memory exchange", 28], ["compute", 22], ["before and after", 15]]
     .map(([name, value]) => ({name, value}));
@@ -48,6 +47,8 @@ export class Dashboard {
             batch: new LineChart("Batch and queue", ["running", "waiting"], count),
         };
         this.blocks = new BlockPicture("Keys and values");
+        this.memory = el("div");
+        this.blocks.node.append(this.memory);
         this.stages = el("section", {class: "panel"});
         this.slots = el("tbody");
         this.idle = el("p", {class: "idle"}, "No request is running.");
@@ -107,11 +108,11 @@ export class Dashboard {
             node.set(or(p50, time), `${label} ${or(p99, time)}`);
         }
         batch.set(or(r.get("running"), count), `waiting ${or(r.get("waiting"), count)}`);
-        load.set(or(r.get("load"), percent), "of the capacity");
-        slo.set(or(r.get("sloAttainment"), percent), `goodput ${or(r.get("goodput"), (x) => x.toFixed(2))}/s`);
+        load.set(or(r.ratio("load"), percent), `cores busy ${or(r.ratio("busy"), percent)}`);
+        slo.set(or(r.ratio("sloAttainment"), percent), `goodput ${or(r.get("goodput"), (x) => x.toFixed(2))}/s`);
         const {all, refused, failed} = r.outcomes();
         requests.set(count(all), `${refused} refused, ${failed} failed`);
-        limits.set(or(r.get("mbu"), percent), `arithmetic ${or(r.get("mfu"), percent)}`);
+        limits.set(or(r.ratio("mbu"), percent), `arithmetic ${or(r.ratio("mfu"), percent)}`);
     }
 
     #showCharts() {
@@ -124,10 +125,12 @@ export class Dashboard {
     }
 
     #showBlocks() {
-        const kv = Object.fromEntries(this.#readings.all("kv").map(({labels, value}) => [labels.state, value]));
-        const parts = [["used", "in use"], ["cached", "prefix cache"], ["free", "free"]]
-            .map(([state, name]) => ({name, className: `kv-${state}`, n: kv[state] ?? 0, text: bytes(kv[state] ?? 0)}));
-        this.blocks.set(parts);
+        const kv = this.#readings.kv();
+        this.blocks.set([["used", "in use"], ["cached", "prefix cache"], ["free", "free"]]
+            .map(([state, name]) => ({name, className: `kv-${state}`, n: kv[state], text: bytes(kv[state])})));
+        const pools = [["weights", "weights"], ["kv", "keys and values"], ["responses", "whole answers"], ["host_tier", "blocks put aside"]];
+        this.memory.replaceChildren(stackedBar("Memory", pools.map(([pool, name]) =>
+            ({name, value: this.#readings.get("memory", {pool}) ?? 0})), bytes));
     }
 
     #showStages() {

@@ -10,13 +10,13 @@ export const NAMES = {
     stage: "millrace_request_stage_seconds",
     running: "millrace_requests_running",
     waiting: "millrace_requests_waiting",
-    load: "millrace_load",
-    sloAttainment: "millrace_slo_attainment",
-    goodput: "millrace_goodput",
-    mfu: "millrace_mfu",
-    mbu: "millrace_mbu",
+    load: "millrace_load_ratio",
+    sloAttainment: "millrace_slo_attainment_ratio",
+    goodput: "millrace_goodput_requests_per_second",
+    busy: "millrace_engine_busy_ratio",
+    mfu: "millrace_mfu_ratio",
+    mbu: "millrace_mbu_ratio",
     memory: "millrace_memory_bytes",
-    kv: "millrace_kv_bytes",
 };
 const SHORT_MS = 15_000; // what a point of a chart looks back on
 const LONG_MS = 60_000;  // what a figure does
@@ -52,8 +52,16 @@ export class Readings {
         return this.#scrapes.find((s) => now.at - s.at <= ms) ?? now;
     }
 
+    // The sum over all models.
     get(name, labels) {
-        return this.#now()?.metrics.get(NAMES[name], labels) ?? null;
+        const value = this.#now()?.metrics.get(NAMES[name], labels) ?? null;
+        return Number.isNaN(value) ? null : value;
+    }
+
+    // The mean over those models that have one.
+    ratio(name) {
+        const values = this.all(name).map(({value}) => value).filter((value) => !Number.isNaN(value));
+        return ratio(values.reduce((sum, value) => sum + value, 0), values.length);
     }
 
     all(name) {
@@ -83,6 +91,12 @@ export class Readings {
             recent: value - (before.get(name, {stage: labels.stage}) ?? 0)}));
         const isBusy = stages.some(({recent}) => recent > 0);
         return stages.map(({name: stage, value, recent}) => ({name: stage, value: isBusy ? recent : value}));
+    }
+
+    // Bytes of the key/value memory: {used, cached, free}.
+    kv() {
+        const [all, used, cached] = ["kv", "kv_in_use", "kv_cached"].map((pool) => this.get("memory", {pool}) ?? 0);
+        return {used, cached, free: Math.max(0, all - used - cached)};
     }
 
     // Requests that ended: {all, refused, failed}, since the server began.

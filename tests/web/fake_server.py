@@ -47,13 +47,13 @@ def metrics_text(t):
     wave = 1 + math.sin(t / 7)
     lines += [f'millrace_generation_tokens_total{{model="fake"}} {50 * n}', f'millrace_prompt_tokens_total{{model="fake"}} {120 * n}',
               f'millrace_requests_running{{model="fake"}} {round(8 * wave)}', f'millrace_requests_waiting{{model="fake"}} {round(3 * wave)}',
-              f'millrace_load{{model="fake"}} {0.4 * wave:.2f}', 'millrace_slo_attainment{model="fake"} 0.97',
-              'millrace_goodput{model="fake"} 3.9', 'millrace_mfu{model="fake"} 0.31', 'millrace_mbu{model="fake"} 0.62',
+              f'millrace_load_ratio{{model="fake"}} {0.4 * wave:.2f}', 'millrace_slo_attainment_ratio{model="fake"} 0.97',
+              'millrace_goodput_requests_per_second{model="fake"} 3.9', 'millrace_mfu_ratio{model="fake"} 0.31',
+              'millrace_mbu_ratio{model="fake"} 0.62', 'millrace_engine_busy_ratio{model="fake"} NaN',
               f'millrace_requests_total{{model="fake",outcome="stop"}} {n}', f'millrace_requests_total{{model="fake",outcome="refused"}} {n // 40}']
     lines += [f'millrace_request_stage_seconds_sum{{model="fake",stage="{s}"}} {w * t / 1000}' for s, w in STAGES.items()]
-    used, cached = 30e6 * wave, 25e6
-    lines += [f'millrace_kv_bytes{{model="fake",state="used"}} {used:.0f}', f'millrace_kv_bytes{{model="fake",state="cached"}} {cached:.0f}',
-              f'millrace_kv_bytes{{model="fake",state="free"}} {120e6 - used - cached:.0f}']
+    pools = {"weights": 90e6, "kv": 120e6, "kv_in_use": 30e6 * wave, "kv_cached": 25e6, "responses": 3e6, "host_tier": 0}
+    lines += [f'millrace_memory_bytes{{model="fake",pool="{pool}"}} {size:.0f}' for pool, size in pools.items()]
     return "\n".join(lines) + "\n"
 
 

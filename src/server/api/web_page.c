@@ -35,12 +35,6 @@ static void send_file(struct exchange *x, const char *name)
     }
 }
 
-void web_page_index(struct exchange *x)
-{
-    send_file(x, "index.html");
-}
+void web_page_index(struct exchange *x) { send_file(x, "index.html"); }
 
-void web_page_file(struct exchange *x)
-{
-    send_file(x, exchange_parameter(x, "name"));
-}
+void web_page_file(struct exchange *x) { send_file(x, exchange_parameter(x, "name")); }
