@@ -39,7 +39,7 @@ export class Dashboard {
 
     constructor() {
         this.tiles = {rate: tile("Tokens a second"), first: tile("First token"), between: tile("Between tokens"), batch: tile("Running"),
-            load: tile("Load"), slo: tile("Within targets"), requests: tile("Requests"), limits: tile("Memory bandwidth")};
+            load: tile("Load"), slo: tile("Within targets"), requests: tile("Requests"), limits: tile("Bandwidth")};
         this.charts = {
             rate: new LineChart("Tokens a second", ["answers", "prompts"], count),
             between: new LineChart("Between tokens", ["P50", "P99"], time),
@@ -50,15 +50,12 @@ export class Dashboard {
         this.memory = el("div");
         this.blocks.node.append(this.memory);
         this.stages = el("section", {class: "panel"});
-        this.slots = el("tbody");
-        this.idle = el("p", {class: "idle"}, "No request is running.");
+        this.slots = el("ul", {class: "slots"});
         this.problem = el("p", {class: "error", role: "alert", hidden: true});
         this.#root.append(el("h1", {class: "offscreen"}, "Dashboard"), this.problem,
             el("div", {class: "tiles"}, ...Object.values(this.tiles).map((t) => t.node)),
             el("div", {class: "panels"}, ...Object.values(this.charts).map((c) => c.node), this.blocks.node, this.stages),
-            el("section", {class: "panel slots"}, el("h2", {}, "Requests that run"), this.idle,
-                el("table", {}, el("thead", {}, el("tr", {}, ...["Slot", "Prompt", "Answer", "Context"].map((t) => el("th", {scope: "col"}, t)))),
-                    this.slots)));
+            el("section", {class: "panel"}, el("h2", {}, "Places in the batch"), this.slots));
         document.addEventListener("visibilitychange", () => this.#schedule(0));
     }
 
@@ -95,7 +92,7 @@ export class Dashboard {
         this.#showCharts();
         this.#showBlocks();
         this.#showStages();
-        this.#showSlots(slots.filter((slot) => slot.is_processing));
+        this.#showSlots(slots);
     }
 
     #showTiles() {
@@ -139,14 +136,8 @@ export class Dashboard {
             stackedBar("A published serving system", PUBLISHED, share));
     }
 
-    #showSlots(running) {
-        this.idle.hidden = running.length > 0;
-        this.slots.parentNode.hidden = running.length === 0;
-        this.slots.replaceChildren(...running.map((slot) => {
-            const answer = slot.next_token?.n_decoded ?? slot.next_token?.[0]?.n_decoded ?? 0;
-            const prompt = slot.n_prompt_tokens ?? 0;
-            return el("tr", {}, el("td", {}, String(slot.id)), el("td", {}, count(prompt)), el("td", {}, count(answer)),
-                el("td", {}, el("progress", {max: slot.n_ctx, value: prompt + answer, "aria-label": "share of the context"})));
-        }));
+    #showSlots(slots) {
+        this.slots.replaceChildren(...slots.map(({id, is_processing: isBusy}) =>
+            el("li", {class: isBusy ? "busy" : null, "aria-label": `${id}: ${isBusy ? "in use" : "free"}`})));
     }
 }

@@ -3,6 +3,7 @@
 #include "server/api/health.h"
 #include "server/api/models.h"
 #include "server/api/state.h"
+#include "server/api/web_page.h"
 #include "server/endpoint.h"
 
 const struct endpoint endpoint_table[] = {
@@ -17,6 +18,8 @@ const struct endpoint endpoint_table[] = {
     {"GET", "/v1/models", 0, models_list, NULL},
     {"GET", "/models", 0, models_list, NULL},
     {"GET", "/v1/models/{id}", 0, models_get, NULL},
+    {"GET", "/", ENDPOINT_OPEN | ENDPOINT_BEFORE_READY, web_page_index, NULL},
+    {"GET", "/web/{name}", ENDPOINT_OPEN | ENDPOINT_BEFORE_READY, web_page_file, NULL},
     {"POST", "/completion", 0, completion_create, NULL},
     {0},
 };

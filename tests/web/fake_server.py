@@ -97,8 +97,7 @@ class Handler(BaseHTTPRequestHandler):
         elif path == "/props":
             self.reply_json({"default_generation_settings": {"n_ctx": 2048}})
         elif path == "/slots":
-            self.reply_json([{"id": i, "n_ctx": 2048, "is_processing": i < 3, "n_prompt_tokens": 200 * (i + 1),
-                              "next_token": {"n_decoded": int(time.time() * 10) % 300}} for i in range(4)])
+            self.reply_json([{"id": i, "n_ctx": 2048, "is_processing": i < 3} for i in range(8)])
         elif path == "/metrics":
             self.reply(200, "text/plain; version=0.0.4", metrics_text(time.time() - self.server.begin + 100).encode())
         else:

@@ -347,7 +347,7 @@ def test_the_dashboard_moves(open_page, fake):
     expect(requests).not_to_have_text(first)
     expect(page.locator(".tile", has_text="Tokens a second").locator("strong")).to_have_text(re.compile(r"^[1-9]"))
     expect(page.locator(".tile", has_text="First token").locator("strong")).to_have_text(re.compile(r"ms$"))
-    expect(page.locator(".slots tbody tr")).to_have_count(3)
+    expect(page.locator(".slots .busy")).to_have_count(3)
     expect(page.get_by_role("img", name="Here: receive")).to_be_visible()
     assert page.evaluate("""() => { const c = document.querySelector(".blocks canvas");
         return c.getContext("2d").getImageData(0, 0, c.width, c.height).data.some((x) => x > 0); }""")
