@@ -175,5 +175,6 @@ struct pass activations_pass(const struct activations *a, int n_row, const struc
     p.ops = p.device->ops; /* a profile may stand before them now */
     p.n_row = n_row;
     p.n_logits = n_logits;
+    p.picked_room = a->whole.picked_x.n_row;
     return p;
 }

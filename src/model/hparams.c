@@ -78,6 +78,7 @@ static const char *const common_keys[] = {
     "rope.scaling.yarn_attn_factor",
     "rope.scaling.yarn_beta_fast",
     "rope.scaling.yarn_beta_slow",
+    "pooling_type",
     NULL,
 };
 
@@ -120,6 +121,7 @@ static enum mr_status refuse_unknown_keys(const struct hparams *h, const struct 
 
 static enum mr_status read_heads(struct hparams *h, const struct gguf *g, struct mr_error *err)
 {
+    MR_TRY(hparams_int_or(h, g, "pooling_type", 0, INT32_MAX, 0, &h->pooling, err));
     MR_TRY(hparams_int(h, g, "attention.head_count", 1, MAX_WIDTH, &h->n_head, err));
     MR_TRY(hparams_int_or(h, g, "attention.head_count_kv", 1, MAX_WIDTH, h->n_head, &h->n_head_kv, err));
     if (h->n_head % h->n_head_kv != 0)

@@ -22,6 +22,7 @@ struct hparams {
     int n_ctx_train;
     int n_layer;
     int n_embd;
+    int pooling; /* ARCH.pooling_type; 0: none */
     int n_ff;
     int n_head;
     int n_head_kv;

@@ -60,6 +60,7 @@ static void fill_info(struct model *m)
         .n_position = h->n_position,
         .n_layer = h->n_layer,
         .n_embd = h->n_embd,
+        .pooling = h->pooling,
         .n_head = h->n_head,
         .n_head_kv = h->n_head_kv,
         .head_dim = h->head_dim,
@@ -94,13 +95,15 @@ static enum mr_status build(struct model *m, const struct gguf *g, struct mr_err
     MR_TRY(activations_create(&m->act, &m->h, &m->w, &m->options, false, err));
     m->position = mem_array(n_row, sizeof *m->position);
     m->logits_row = mem_array(n_logits, sizeof *m->logits_row);
+    m->hidden_row = mem_array(n_row, sizeof *m->hidden_row);
+    m->hidden = mem_array(n_row * (size_t)m->h.n_embd, sizeof *m->hidden);
     m->fine.row = mem_array(n_row, sizeof *m->fine.row);
     m->fine_logits.row = mem_array(n_logits, sizeof *m->fine_logits.row);
     m->blocks[0] = mem_array(n_row, sizeof *m->blocks[0]);
     m->blocks[1] = mem_array(n_row, sizeof *m->blocks[1]);
     m->logits = mem_array(n_logits * (size_t)m->h.n_vocab, sizeof *m->logits);
     if (m->position == NULL || m->logits_row == NULL || m->fine.row == NULL || m->fine_logits.row == NULL ||
-        m->blocks[0] == NULL || m->blocks[1] == NULL || m->logits == NULL)
+        m->blocks[0] == NULL || m->blocks[1] == NULL || m->logits == NULL || m->hidden_row == NULL || m->hidden == NULL)
         return mr_fail(err, MR_NO_MEMORY, "no memory for batches of %zu rows, %zu with logits", n_row, n_logits);
     fill_info(m);
     return MR_OK;
@@ -145,6 +148,8 @@ void model_free(struct model *m)
     free(m->blocks[0]);
     free(m->blocks[1]);
     free(m->logits);
+    free(m->hidden_row);
+    free(m->hidden);
     adapter_work_free(m->adapter_work);
     free(m);
 }
@@ -165,7 +170,8 @@ enum mr_status model_estimate(struct model_memory *out, const struct gguf *g, co
     const enum mr_status status = activations_create(&a, &h, &w, options, true, err);
     out->weight_bytes = w.bytes;
     out->weight_bytes_used = w.bytes_used;
-    out->activation_bytes = a.bytes + (size_t)options->max_logits * (size_t)h.n_vocab * sizeof(float);
+    out->activation_bytes = a.bytes + (size_t)options->max_logits * (size_t)h.n_vocab * sizeof(float) +
+                            (size_t)options->max_row * (size_t)h.n_embd * sizeof(float);
     weights_release(&w);
     MR_TRY(status);
     model_kv_plan(&kv, &h, model_kv_type(options), options->max_row, 1, n_ctx, n_ctx);
@@ -276,6 +282,11 @@ static struct pass make_pass(const struct model *m, const struct model_kv *kv, c
     p.blocks[1] = m->blocks[1];
     p.kv = kv->view;
     p.logits_row = m->logits_row;
+    p.hidden_row = m->hidden_row;
+    p.hidden = m->hidden;
+    for (int i = 0; b->wants_hidden != NULL && i < b->n_row; i++)
+        if (b->wants_hidden[i])
+            m->hidden_row[p.n_hidden++] = i;
     p.adapters = adapter_work_fill(m->adapter_work, b) ? m->adapter_work : NULL;
     return p;
 }
@@ -292,20 +303,23 @@ static void run_pass(struct pass *p)
     }
     p->layer = -1;
     p->ops->enter_layer(p->device, -1);
+    pass_hidden(p);
     family->head(p);
 }
 
 /* Run the rows again, the same ones to the same places in the cache, and look at what each step gives. */
-static enum mr_status find_fault(struct pass *p, struct mr_error *err)
+static enum mr_status find_fault(struct model *m, struct pass *p, struct mr_error *err)
 {
     struct pass_fault fault = {0};
     p->fault = &fault;
     run_pass(p);
     if (fault.step == NULL)
         return mr_fail(err, MR_BAD_FORMAT, "the model's numbers become NaN or infinite");
+    m->fault_row = fault.row;
+    const int position = p->position[fault.row];
     if (fault.layer < 0)
-        return mr_fail(err, MR_BAD_FORMAT, "outside the layers: %s gave NaN or infinity in row %d", fault.step, fault.row);
-    return mr_fail(err, MR_BAD_FORMAT, "layer %d: %s gave NaN or infinity in row %d", fault.layer, fault.step, fault.row);
+        return mr_fail(err, MR_BAD_FORMAT, "outside the layers: %s gave NaN or infinity at position %d", fault.step, position);
+    return mr_fail(err, MR_BAD_FORMAT, "layer %d: %s gave NaN or infinity at position %d", fault.layer, fault.step, position);
 }
 
 /* Rows without logits leave their traces in the cache, so all are looked at. */
@@ -317,7 +331,7 @@ static enum mr_status run(struct model *m, const struct model_kv *kv, const stru
     const bool finite = p.ops->is_finite(p.device, &p.x) && (!p.has_delta || p.ops->is_finite(p.device, &p.delta)) &&
                         (m->n_logits == 0 || p.ops->is_finite(p.device, &p.logits));
     if (!finite)
-        return find_fault(&p, err);
+        return find_fault(m, &p, err);
     if (m->n_logits > 0)
         p.ops->download(p.device, m->logits, &p.logits);
     return MR_OK;
@@ -325,6 +339,7 @@ static enum mr_status run(struct model *m, const struct model_kv *kv, const stru
 
 enum mr_status model_forward(struct model *m, struct model_kv *kv, const struct batch *batch, struct mr_error *err)
 {
+    m->fault_row = -1;
     MR_TRY(check_tokens(m, batch, err));
     enum mr_status status = count_runs(kv, batch, err);
     if (status == MR_OK) {
@@ -343,3 +358,7 @@ enum mr_status model_forward(struct model *m, struct model_kv *kv, const struct 
 const float *model_logits(const struct model *m, int i) { return m->logits + (size_t)i * (size_t)m->h.n_vocab; }
 
 int model_n_logits(const struct model *m) { return m->n_logits; }
+
+const float *model_hidden(const struct model *m, int i) { return m->hidden + (size_t)i * (size_t)m->h.n_embd; }
+
+int model_fault_row(const struct model *m) { return m->fault_row; }

@@ -76,6 +76,7 @@ struct model_info {
     int n_position;  /* positions beyond which no sequence may go; 0: any */
     int n_layer;
     int n_embd;
+    int pooling; /* of embeddings, as the file states it: 1 mean, 2 first, 3 last; 0: nothing */
     int n_head;
     int n_head_kv;
     int head_dim;
@@ -135,16 +136,24 @@ struct batch {
     const int32_t *token;                      /* [n_row] */
     const kv_seq *seq;                         /* [n_row] */
     const bool *wants_logits;                  /* [n_row]; NULL: the last row alone */
+    const bool *wants_hidden;                  /* [n_row]; NULL: no row */
     const struct adapter_set *const *adapters; /* [n_row], NULL or n 0 for a row without; NULL: there are none */
 };
 
 /* Run the rows; their keys and values are in the cache afterwards. Positions follow from the sequences' lengths.
  * FULL: no block is free, nothing changed. BAD_INPUT: a token id is not in the vocabulary, a sequence grows beyond max_token
- * or rows are too many; nothing changed. BAD_FORMAT: NaN or infinity came up; the message names the layer and the step. */
+ * or rows are too many; nothing changed. BAD_FORMAT: NaN or infinity came up in a row, model_fault_row says which, and the
+ * message names the layer, the step and the row's position; no sequence grew, so that the others can be run again. */
 enum mr_status model_forward(struct model *m, struct model_kv *kv, const struct batch *batch, struct mr_error *err);
 
 /* Logits [n_vocab] of the i-th row that asked for them in the last model_forward; host memory, valid until the next one. */
 const float *model_logits(const struct model *m, int i);
 int model_n_logits(const struct model *m);
+
+/* Hidden state [n_embd] behind the last norm, of the i-th row that asked for it in the last model_forward; host memory, valid
+ * until the next one. */
+const float *model_hidden(const struct model *m, int i);
+/* The first row of the batch in which the last model_forward found NaN or infinity; -1: in none. */
+int model_fault_row(const struct model *m);
 
 #endif

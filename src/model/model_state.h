@@ -34,6 +34,9 @@ struct model {
     const uint32_t **blocks[2]; /* [max_row] */
     float *logits;              /* [max_logits][n_vocab] */
     int n_logits;
+    int32_t *hidden_row;               /* [max_row] */
+    float *hidden;                     /* [max_row][n_embd] */
+    int fault_row;                     /* of the last call; -1: none */
     struct adapter_work *adapter_work; /* NULL: no adapter has been loaded yet */
 };
 

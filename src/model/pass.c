@@ -3,16 +3,44 @@
 
 static const struct tensor absent;
 
-/* A step has given x. */
-static void look(struct pass *p, const char *step, const struct tensor *x)
+/* The first row of x that has NaN or infinity; -1: none, or nobody looks. */
+static int faulty_row(const struct pass *p, const struct tensor *x)
 {
     if (p->fault == NULL || p->fault->step != NULL || p->ops->is_finite(p->device, x))
-        return;
+        return -1;
     struct tensor row = *x;
     row.n_row = 1;
     for (int r = 0; r < x->n_row && p->ops->is_finite(p->device, &row); r++)
         row.offset += x->row_bytes;
-    *p->fault = (struct pass_fault){step, p->layer, (int)((row.offset - x->offset) / x->row_bytes)};
+    return (int)((row.offset - x->offset) / x->row_bytes);
+}
+
+/* A step has given x: a row for each of the batch; */
+static void look(struct pass *p, const char *step, const struct tensor *x)
+{
+    const int row = faulty_row(p, x);
+    if (row >= 0)
+        *p->fault = (struct pass_fault){step, p->layer, row};
+}
+
+/* for each that asks for logits; */
+static void look_at_picked(struct pass *p, const char *step, const struct tensor *x)
+{
+    const int i = faulty_row(p, x);
+    if (i >= 0)
+        *p->fault = (struct pass_fault){step, p->layer, p->logits_row[i]};
+}
+
+/* for each row at each of its experts. */
+static void look_at_slots(struct pass *p, const char *step, const struct tensor *x)
+{
+    const int slot = faulty_row(p, x);
+    int32_t row;
+    if (slot < 0)
+        return;
+    const struct tensor *rows = &p->routing.row;
+    p->ops->read(p->device, &row, rows->buffer, rows->offset + (size_t)slot * sizeof row, sizeof row);
+    *p->fault = (struct pass_fault){step, p->layer, row};
 }
 
 void pass_embed(struct pass *p)
@@ -171,15 +199,38 @@ void pass_experts(struct pass *p, int layer, enum glu_kind kind)
     look(p, "the router", &p->score);
     p->ops->gather_slots(p->device, &in, &p->normed, &p->routing);
     p->ops->matmul_experts(p->device, products, 2, &in, &p->routing);
-    look(p, "the experts' gate product", &p->gate);
-    look(p, "the experts' up product", &p->up);
+    look_at_slots(p, "the experts' gate product", &p->gate);
+    look_at_slots(p, "the experts' up product", &p->up);
     p->ops->glu(p->device, &gated, &p->gate, &p->up, kind);
-    look(p, "the experts' gated product", &p->gated.f32);
+    look_at_slots(p, "the experts' gated product", &p->gated.f32);
     p->ops->matmul_experts(p->device, &down, 1, &gated, &p->routing);
-    look(p, "the experts' down product", &p->slot_out);
+    look_at_slots(p, "the experts' down product", &p->slot_out);
     p->ops->mix_experts(p->device, &p->delta, &p->slot_out, &p->routing);
     look(p, "the sum of experts", &p->delta);
     p->has_delta = true;
+}
+
+/* As many rows at a time as there is room for beside those of logits. */
+void pass_hidden(struct pass *p)
+{
+    for (int done = 0, n; done < p->n_hidden; done += n) {
+        n = p->n_hidden - done < p->picked_room ? p->n_hidden - done : p->picked_room;
+        struct norm_args args = {.x = p->picked_x,
+                                 .delta_weight = p->delta_weight,
+                                 .weight = p->w->output_norm,
+                                 .bias = p->w->output_norm_bias,
+                                 .out = {.f32 = p->picked.f32},
+                                 .eps = p->h->norm_eps};
+        args.x.n_row = args.out.f32.n_row = n;
+        p->ops->gather_rows(p->device, &args.x, &p->x, p->hidden_row + done);
+        if (p->has_delta) {
+            args.delta = p->picked_delta;
+            args.delta.n_row = n;
+            p->ops->gather_rows(p->device, &args.delta, &p->delta, p->hidden_row + done);
+        }
+        p->ops->norm(p->device, &args);
+        p->ops->download(p->device, p->hidden + (size_t)done * (size_t)p->h->n_embd, &args.out.f32);
+    }
 }
 
 void pass_head(struct pass *p)
@@ -199,9 +250,9 @@ void pass_head(struct pass *p)
     if (p->has_delta)
         p->ops->gather_rows(p->device, &p->picked_delta, &p->delta, p->logits_row);
     p->ops->norm(p->device, &args);
-    look(p, "the last norm", &args.out.f32);
+    look_at_picked(p, "the last norm", &args.out.f32);
     p->ops->matmul(p->device, &product, 1, &args.out);
-    look(p, "the product of the logits", &p->logits);
+    look_at_picked(p, "the product of the logits", &p->logits);
     if (p->h->final_cap > 0)
         p->ops->soft_cap(p->device, &p->logits, p->h->final_cap);
 }

@@ -13,7 +13,7 @@ enum {
     FINE_POSITIONS = 32
 };
 
-/* The first step that gave NaN or infinity, where one is looked for. */
+/* The first step that gave NaN or infinity, where one is looked for, and in which row of the batch. */
 struct pass_fault {
     const char *step; /* NULL: none so far */
     int layer;
@@ -36,7 +36,11 @@ struct pass {
     const uint32_t *const *blocks[2]; /* block tables of the rows: of layers without and with a window */
     const struct kv_view *kv;         /* [n_layer] */
     int n_logits;
-    const int32_t *logits_row;     /* [n_logits] */
+    const int32_t *logits_row; /* [n_logits] */
+    int n_hidden;
+    const int32_t *hidden_row;     /* [n_hidden] */
+    float *hidden;                 /* [n_hidden][n_embd] host memory */
+    int picked_room;               /* rows of the picked views */
     struct adapter_work *adapters; /* NULL: no row has one */
 
     struct tensor x;
@@ -80,6 +84,8 @@ void pass_feed_forward(struct pass *p, int layer, enum glu_kind kind);
 void pass_plain_feed_forward(struct pass *p, int layer);
 /* delta = sum over the row's experts of weight * down(f(gate) * up) of normed */
 void pass_experts(struct pass *p, int layer, enum glu_kind kind);
+/* Hidden states, behind the last norm, of the rows that ask for them. */
+void pass_hidden(struct pass *p);
 /* Logits of the rows that ask for them. */
 void pass_head(struct pass *p);
 

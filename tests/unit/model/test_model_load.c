@@ -310,11 +310,11 @@ static void activations_that_overflow_are_reported_with_layer_and_step(void **st
     static const struct {
         const char *model, *tensor, *message;
     } cases[] = {
-        {TINY("llama3"), "blk.1.attn_norm.weight", "layer 1: the norm gave NaN or infinity in row 0"},
-        {TINY("llama3"), "blk.0.ffn_norm.weight", "layer 0: the norm gave NaN or infinity in row 0"},
-        {TINY("gpt2"), "blk.1.ffn_norm.weight", "layer 1: the norm gave NaN or infinity in row 0"},
-        {TINY("olmoe"), "blk.1.ffn_norm.weight", "layer 1: the norm gave NaN or infinity in row 0"},
-        {TINY("qwen2"), "output_norm.weight", "outside the layers: the last norm gave NaN or infinity in row 0"},
+        {TINY("llama3"), "blk.1.attn_norm.weight", "layer 1: the norm gave NaN or infinity at position 0"},
+        {TINY("llama3"), "blk.0.ffn_norm.weight", "layer 0: the norm gave NaN or infinity at position 0"},
+        {TINY("gpt2"), "blk.1.ffn_norm.weight", "layer 1: the norm gave NaN or infinity at position 0"},
+        {TINY("olmoe"), "blk.1.ffn_norm.weight", "layer 1: the norm gave NaN or infinity at position 0"},
+        {TINY("qwen2"), "output_norm.weight", "outside the layers: the last norm gave NaN or infinity at position 2"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct fixture f;
