@@ -184,6 +184,8 @@ struct mr_model_info {
     const char *precision; /* "int8" */
     int32_t n_vocab;
     int32_t n_ctx_train; /* tokens of context that it was trained for */
+    int32_t n_embd;      /* floats of an embedding */
+    int32_t pooling;     /* enum mr_pooling that its file states, else that of the last token */
     int64_t n_parameters;
     size_t weight_bytes;
     int32_t threads;      /* in use */
@@ -292,6 +294,15 @@ bool mr_call_parser_next(struct mr_call_parser *parser, struct mr_piece *out);
 int32_t mr_call_parser_n_complete(const struct mr_call_parser *parser);
 int32_t mr_call_parser_n_open(const struct mr_call_parser *parser);
 
+/* One vector for a prompt instead of an answer, of the hidden states behind the last norm. */
+enum mr_pooling {
+    MR_POOLING_NONE, /* an answer */
+    MR_POOLING_MEAN, /* of all tokens; the prompt is computed whole, past the prefix cache */
+    MR_POOLING_CLS,  /* the first token; the same */
+    MR_POOLING_LAST, /* the last token */
+    MR_N_POOLINGS
+};
+
 /* What to generate. Copied by mr_engine_submit. */
 struct mr_request {
     const int32_t *prompt;
@@ -325,11 +336,15 @@ struct mr_request {
     int32_t n_bad_word;
     int32_t prompt_logprobs; /* 0 to 20: each token of the prompt but the first is told, with so many alternatives; -1: none */
     int32_t best_of;         /* answers to compute; the n with the best mean logprob are told, once all have ended; 0: n */
-    bool token_healing;      /* the prompt's last token is chosen again, among those that begin with its text; the answer's text
-                                begins behind it */
+    enum mr_pooling
+        pooling;        /* not NONE: the request's one event has the vector and MR_FINISH_STOP; what says how tokens are
+                           chosen is not looked at, n, best_of, prompt_logprobs, token_healing and a constraint are refused */
+    bool normalize;     /* the vector's length becomes 1 */
+    bool token_healing; /* the prompt's last token is chosen again, among those that begin with its text; the answer's text
+                           begins behind it */
 };
 
-/* max_tokens -1, n 1, prompt_logprobs -1, the defaults of mr_sampling, the rest zero or empty. */
+/* max_tokens -1, n 1, prompt_logprobs -1, normalize true, the defaults of mr_sampling, the rest zero or empty. */
 void mr_request_defaults(struct mr_request *request);
 
 enum mr_finish {
@@ -384,6 +399,8 @@ struct mr_event {
     float logprob; /* where asked for */
     int32_t n_top;
     const struct mr_logprob *top;
+    const float *embedding; /* n_embedding floats, of a request with pooling; NULL: none */
+    int32_t n_embedding;
     enum mr_finish finish;
     struct mr_usage usage; /* once finish is not NONE */
     const char *error;     /* with MR_FINISH_ERROR; else NULL */

@@ -14,6 +14,7 @@ enum {
 
 int command_adapter(int argc, char **argv);
 int command_bench(int argc, char **argv);
+int command_embed(int argc, char **argv);
 int command_inspect(int argc, char **argv);
 int command_key(int argc, char **argv);
 int command_pack(int argc, char **argv);

@@ -150,7 +150,7 @@ static void price(struct mr_engine *e, struct request_record *r)
     r->expected_answer = answer_length(e, r, EXPECTED_PERCENTILE);
     r->longest_answer = answer_length(e, r, 100);
     r->n_uncached = r->n_prompt;
-    if (r->prompt_logprobs < 0 && (target_us(e) > 0 || r->deadline_us != INT64_MAX))
+    if (!request_record_needs_all_rows(r) && (target_us(e) > 0 || r->deadline_us != INT64_MAX))
         r->n_uncached -= sequence_count_cached(e, r);
     r->cost_left = r->n_uncached + (double)r->n * r->expected_answer * step_cost_decode_weight(&e->cost);
     const struct pace *p = &e->admission.pace;
@@ -287,10 +287,12 @@ void admission_answer_done(struct mr_engine *e, const struct sequence *s)
 {
     struct admission *a = &e->admission;
     const struct request_record *r = s->request;
-    recent_lengths_note(&account_of(e, r)->lengths, s->usage.n_generated);
-    recent_lengths_note(&a->lengths, s->usage.n_generated);
-    if (r->is_bound)
-        recent_lengths_note(&a->bound_lengths, s->usage.n_generated);
+    if (r->pooling == MR_POOLING_NONE) {
+        recent_lengths_note(&account_of(e, r)->lengths, s->usage.n_generated);
+        recent_lengths_note(&a->lengths, s->usage.n_generated);
+        if (r->is_bound)
+            recent_lengths_note(&a->bound_lengths, s->usage.n_generated);
+    }
     if (e->options.latency_metric == MR_LATENCY_E2E)
         note_latency(e, r);
 }

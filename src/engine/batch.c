@@ -38,7 +38,8 @@ static void add_rows(struct mr_engine *e, struct sequence *s, int n)
     s->n_row = n + s->n_draft;
     s->is_fresh = false;
     s->first_logits = e->n_logits;
-    s->n_score = 0;
+    s->first_hidden = e->n_hidden;
+    s->n_score = s->n_hidden = 0;
     const bool is_last = n == todo(s);
     for (int i = 0; i < s->n_row; i++) {
         const int row = e->n_row++;
@@ -46,11 +47,14 @@ static void add_rows(struct mr_engine *e, struct sequence *s, int n)
         e->row_token[row] = s->token[s->n_cached + i];
         e->row_seq[row] = s->kv;
         e->row_adapters[row] = &s->adapters;
-        e->row_wants_logits[row] = scores || (is_last && i >= n - 1);
+        e->row_wants_logits[row] = scores || (is_last && i >= n - 1 && s->pool == NULL);
+        e->row_wants_hidden[row] = sequence_pools(s, s->n_cached + i);
+        s->n_hidden += e->row_wants_hidden[row];
         e->n_logits += e->row_wants_logits[row];
         s->n_score += scores;
     }
-    s->logits = is_last ? s->first_logits + s->n_score : -1;
+    e->n_hidden += s->n_hidden;
+    s->logits = is_last && s->pool == NULL ? s->first_logits + s->n_score : -1;
     kv_seq_expect_drafts(model_kv_cache(e->kv), s->kv, s->n_draft);
     count_rows(e, s, n);
     const int redone = s->n_computed - s->n_cached;
@@ -269,7 +273,7 @@ static void add_prompt(struct mr_engine *e, struct sequence *s)
 
 struct batch batch_build(struct mr_engine *e)
 {
-    e->n_row = e->n_logits = 0;
+    e->n_row = e->n_logits = e->n_hidden = 0;
     e->shape = (struct step_shape){0};
     for (int i = 0; i < e->options.max_running; i++)
         e->slot[i].n_row = e->slot[i].n_draft = 0;
@@ -285,5 +289,6 @@ struct batch batch_build(struct mr_engine *e)
                           .token = e->row_token,
                           .seq = e->row_seq,
                           .wants_logits = e->row_wants_logits,
+                          .wants_hidden = e->n_hidden > 0 ? e->row_wants_hidden : NULL,
                           .adapters = e->row_adapters};
 }

@@ -61,13 +61,14 @@ static enum mr_status create_parts(struct mr_engine *e, struct mr_error *err)
     e->row_token = mem_array((size_t)e->max_row, sizeof *e->row_token);
     e->row_seq = mem_array((size_t)e->max_row, sizeof *e->row_seq);
     e->row_wants_logits = mem_array((size_t)e->max_row, sizeof *e->row_wants_logits);
+    e->row_wants_hidden = mem_array((size_t)e->max_row, sizeof *e->row_wants_hidden);
     e->row_adapters = mem_array((size_t)e->max_row, sizeof(struct adapter_set *));
     e->order = mem_array((size_t)n_slot, sizeof *e->order);
     e->allowed = mem_array(((size_t)info->n_vocab + 63) / 64, sizeof *e->allowed);
     const int n_share = e->options.max_queue + n_slot;
     if (!fair_share_init(&e->shares, n_share) || !admission_init(&e->admission, n_share, n_slot) || e->slot == NULL ||
         e->waiting == NULL || e->row_token == NULL || e->row_seq == NULL || e->row_wants_logits == NULL ||
-        e->row_adapters == NULL || e->order == NULL || e->allowed == NULL)
+        e->row_wants_hidden == NULL || e->row_adapters == NULL || e->order == NULL || e->allowed == NULL)
         return mr_fail(err, MR_NO_MEMORY, "no memory for the engine");
     return MR_OK;
 }
@@ -126,6 +127,7 @@ void mr_engine_free(struct mr_engine *e)
     free(e->row_token);
     free(e->row_seq);
     free(e->row_wants_logits);
+    free(e->row_wants_hidden);
     free(e->row_adapters);
     free(e->order);
     free(e->allowed);
@@ -198,7 +200,7 @@ static enum mr_status let_in(struct mr_engine *e, struct request_record *r, cons
 static bool make_response_key(const struct mr_engine *e, const struct request_record *r, struct prefix_key *out)
 {
     struct prefix_key seed;
-    if (e->responses.capacity == 0 || r->n_return != r->n || r->prompt_logprobs >= 0 ||
+    if (e->responses.capacity == 0 || r->n_return != r->n || r->prompt_logprobs >= 0 || r->pooling != MR_POOLING_NONE ||
         adapters_check(e->model, r, NULL) != MR_OK)
         return false;
     sequence_seed(e, r, &seed);

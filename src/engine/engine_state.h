@@ -43,6 +43,8 @@ struct sequence {
     int n_token, room;
     int n_cached;                        /* tokens whose keys and values are in the cache */
     int n_scored;                        /* rows of the prompt that gave its next token's logprob */
+    double *pool;                        /* [n_embd] sum of hidden states; NULL: it is to be answered */
+    int n_pooled;                        /* of so many positions */
     int n_computed;                      /* the most that n_cached has been: rows below are computed again */
     struct mr_logit_bias *bias;          /* the request's, then the tokens that ignore_eos or min_tokens excludes */
     int n_bias, n_early_bias;            /* from min_tokens on, and before */
@@ -57,11 +59,12 @@ struct sequence {
     int n_row;   /* with the drafts */
     int n_draft; /* which stand at token[n_token] until the sampler has spoken */
     enum draft_source draft_source;
-    int first_logits, n_score; /* of the batch's logits, those of prompt tokens */
+    int first_logits, n_score;  /* of the batch's logits, those of prompt tokens */
+    int first_hidden, n_hidden; /* of the batch's hidden states */
     int logits; /* which of the batch's logits are for its next token, those behind drafts follow; -1: none yet */
 };
 
-/* Event as it lies in the queue: then n_top mr_logprob, n_text bytes, n_error bytes. */
+/* Event as it lies in the queue: then n_top mr_logprob, n_embedding floats, n_text bytes, n_error bytes. */
 struct event_record {
     uint64_t request;
     int32_t sample;
@@ -72,6 +75,7 @@ struct event_record {
     float logprob;
     struct mr_usage usage;
     int32_t n_top;
+    int32_t n_embedding;
     uint32_t n_error; /* with its NUL */
     size_t n_text;
 };
@@ -106,9 +110,9 @@ struct mr_engine {
     int max_row;
     int32_t *row_token;
     kv_seq *row_seq;
-    bool *row_wants_logits;
+    bool *row_wants_logits, *row_wants_hidden;
     const struct adapter_set **row_adapters;
-    int n_row, n_logits;
+    int n_row, n_logits, n_hidden;
     struct step_shape shape;
     int *order;        /* [max_running] slots, scratch */
     uint64_t *allowed; /* a mask of the vocabulary, scratch */
@@ -120,6 +124,8 @@ int64_t engine_now_us(const struct mr_engine *e);
 /* Queue the event of a token or an end. text may be NULL. NO_MEMORY: nothing was queued. */
 enum mr_status engine_emit(struct mr_engine *e, const struct event_record *event, const struct mr_logprob *top,
                            const char *text);
+/* The same with n_embedding floats and nothing else. */
+enum mr_status engine_emit_embedding(struct mr_engine *e, const struct event_record *event, const float *embedding);
 size_t event_bytes(const struct event_record *event); /* with all that follows it */
 /* Into room that was reserved. error: at most MR_ERROR_MAX bytes with its NUL, or NULL. */
 void event_push_end(struct record_queue *q, struct event_record event, const char *error);
@@ -203,6 +209,14 @@ bool sequence_scores(const struct sequence *s, int position);
 /* Of n rows of a prompt, as many as there are logits for. */
 int scores_rows(const struct mr_engine *e, const struct sequence *s, int n);
 enum mr_status scores_take(struct mr_engine *e, struct sequence *s, struct mr_error *err);
+
+/* Embeddings (pooling.c): the hidden state at the position is needed; those of all positions are, and some are to come. */
+bool sequence_pools(const struct sequence *s, int position);
+bool sequence_pools_all(const struct sequence *s);
+enum mr_status pooling_start(const struct mr_engine *e, struct sequence *s, struct mr_error *err);
+void pooling_take(struct mr_engine *e, struct sequence *s);
+/* Tell the vector, and end the sequence. */
+void pooling_end(struct mr_engine *e, struct sequence *s);
 
 /* Make room for n more tokens, at the cost of cached prefixes, then of those that are junior to s. */
 bool batch_make_room(struct mr_engine *e, struct sequence *s, int n);

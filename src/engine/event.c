@@ -5,7 +5,8 @@
 
 size_t event_bytes(const struct event_record *event)
 {
-    return sizeof *event + (size_t)event->n_top * sizeof(struct mr_logprob) + event->n_text + event->n_error;
+    return sizeof *event + (size_t)event->n_top * sizeof(struct mr_logprob) + (size_t)event->n_embedding * sizeof(float) +
+           event->n_text + event->n_error;
 }
 
 enum mr_status engine_emit(struct mr_engine *e, const struct event_record *event, const struct mr_logprob *top,
@@ -28,6 +29,17 @@ enum mr_status engine_emit(struct mr_engine *e, const struct event_record *event
         contest_held(e, contest, event);
     else
         response_store_note(&e->responses, event, p, event_bytes(event));
+    return MR_OK;
+}
+
+enum mr_status engine_emit_embedding(struct mr_engine *e, const struct event_record *event, const float *embedding)
+{
+    char *p = record_queue_push(&e->events, event_bytes(event));
+    if (p == NULL)
+        return MR_NO_MEMORY;
+    memcpy(p, event, sizeof *event);
+    memcpy(p + sizeof *event, embedding, (size_t)event->n_embedding * sizeof *embedding);
+    record_queue_unreserve(&e->events, LAST_EVENT_BYTES);
     return MR_OK;
 }
 
@@ -66,11 +78,14 @@ bool mr_engine_next_event(struct mr_engine *e, struct mr_event *out)
                              .is_prompt = event.is_prompt,
                              .logprob = event.logprob,
                              .n_top = event.n_top,
+                             .n_embedding = event.n_embedding,
                              .finish = (enum mr_finish)event.finish,
                              .status = (enum mr_status)event.status,
                              .usage = event.usage};
     out->top = (const struct mr_logprob *)p;
     p += (size_t)event.n_top * sizeof *out->top;
+    out->embedding = event.n_embedding > 0 ? (const float *)p : NULL;
+    p += (size_t)event.n_embedding * sizeof *out->embedding;
     out->text = p;
     out->n_text = event.n_text;
     out->error = event.n_error > 0 ? p + event.n_text : NULL;

@@ -106,14 +106,17 @@ void mr_model_close(struct mr_model *m)
 void mr_model_info(const struct mr_model *m, struct mr_model_info *out)
 {
     const struct model_info *info = model_info(m->model);
-    *out = (struct mr_model_info){.family = info->family,
-                                  .precision = info->precision,
-                                  .n_vocab = info->n_vocab,
-                                  .n_ctx_train = info->n_ctx_train,
-                                  .n_parameters = info->n_parameter,
-                                  .weight_bytes = info->weight_bytes,
-                                  .threads = pool_n_thread(m->pool),
-                                  .adapter_bytes = info->adapter_bytes};
+    *out =
+        (struct mr_model_info){.family = info->family,
+                               .precision = info->precision,
+                               .n_vocab = info->n_vocab,
+                               .n_ctx_train = info->n_ctx_train,
+                               .n_embd = info->n_embd,
+                               .pooling = info->pooling > 0 && info->pooling < MR_N_POOLINGS ? info->pooling : MR_POOLING_LAST,
+                               .n_parameters = info->n_parameter,
+                               .weight_bytes = info->weight_bytes,
+                               .threads = pool_n_thread(m->pool),
+                               .adapter_bytes = info->adapter_bytes};
 }
 
 enum mr_status mr_tokenize(const struct mr_model *m, const char *text, size_t n, bool special, int32_t **ids, int32_t *n_ids,

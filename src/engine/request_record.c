@@ -10,7 +10,7 @@
 
 void mr_request_defaults(struct mr_request *request)
 {
-    *request = (struct mr_request){.max_tokens = -1, .n = 1, .prompt_logprobs = -1};
+    *request = (struct mr_request){.max_tokens = -1, .n = 1, .prompt_logprobs = -1, .normalize = true};
     mr_sampling_defaults(&request->sampling);
 }
 
@@ -44,7 +44,9 @@ static enum mr_status check_prompt(const struct mr_request *r, const struct requ
 {
     if (r->n_prompt < 1)
         return mr_fail(err, MR_BAD_INPUT, "the prompt is empty");
-    if (r->n_prompt >= limits->n_ctx)
+    if (r->pooling != MR_POOLING_NONE && r->n_prompt > limits->n_ctx)
+        return mr_fail(err, MR_BAD_INPUT, "the prompt has %d tokens and the context %d", r->n_prompt, limits->n_ctx);
+    if (r->pooling == MR_POOLING_NONE && r->n_prompt >= limits->n_ctx)
         return mr_fail(err, MR_BAD_INPUT, "the prompt has %d tokens and the context %d, which leaves no room for an answer",
                        r->n_prompt, limits->n_ctx);
     for (int32_t i = 0; i < r->n_prompt; i++)
@@ -67,6 +69,18 @@ static enum mr_status check_ends(const struct mr_request *r, const struct reques
         return mr_fail(err, MR_BAD_INPUT, "min_tokens is %d, must be from 0 to max_tokens", r->min_tokens);
     if (r->min_tokens > 0 && r->constraint != MR_CONSTRAINT_NONE)
         return mr_fail(err, MR_BAD_INPUT, "min_tokens and a constraint exclude each other: what obeys has an end");
+    return MR_OK;
+}
+
+/* A vector is no answer. */
+static enum mr_status check_pooling(const struct mr_request *r, struct mr_error *err)
+{
+    if ((unsigned)r->pooling >= MR_N_POOLINGS)
+        return mr_fail(err, MR_BAD_INPUT, "pooling is %d, which is no kind of pooling", (int)r->pooling);
+    if (r->pooling != MR_POOLING_NONE &&
+        (r->n > 1 || r->best_of > 1 || r->prompt_logprobs >= 0 || r->token_healing || r->constraint != MR_CONSTRAINT_NONE))
+        return mr_fail(err, MR_BAD_INPUT,
+                       "pooling excludes n and best_of above 1, prompt_logprobs, token_healing and a constraint");
     return MR_OK;
 }
 
@@ -197,6 +211,7 @@ enum mr_status request_record_create(struct request_record **out, const struct m
     MR_TRY(check_numbers(r, err));
     MR_TRY(check_ends(r, limits, err));
     MR_TRY(check_adapters(r, err));
+    MR_TRY(check_pooling(r, err));
     /* No sum overflows: a prompt is shorter than the context, the rest is bounded above. */
     const size_t bytes = sizeof **out + (size_t)r->n_prompt * sizeof *r->prompt + (size_t)r->n_bias * sizeof *r->bias +
                          (size_t)r->n_stop_token * sizeof *r->stop_token + (size_t)r->n_adapter * sizeof *r->adapter +
@@ -206,7 +221,7 @@ enum mr_status request_record_create(struct request_record **out, const struct m
         return mr_fail(err, MR_NO_MEMORY, "no memory for a request of %d tokens", r->n_prompt);
     *record = (struct request_record){.sampling = r->sampling,
                                       .n_prompt = r->n_prompt,
-                                      .max_tokens = r->max_tokens,
+                                      .max_tokens = r->pooling == MR_POOLING_NONE ? r->max_tokens : 0,
                                       .n_bias = r->n_bias,
                                       .n_stop_token = r->n_stop_token,
                                       .n_stop = r->n_stop,
@@ -217,6 +232,8 @@ enum mr_status request_record_create(struct request_record **out, const struct m
                                       .n_adapter = r->n_adapter,
                                       .n_bad_word = (int32_t)tail.bad_word,
                                       .prompt_logprobs = r->prompt_logprobs,
+                                      .pooling = (int32_t)r->pooling,
+                                      .normalize = r->normalize,
                                       .n = r->best_of > 0 ? r->best_of : r->n,
                                       .n_return = r->n,
                                       .n_open = r->best_of > 0 ? r->best_of : r->n,
@@ -232,6 +249,11 @@ enum mr_status request_record_create(struct request_record **out, const struct m
     copy_tail(record, r, &tail);
     *out = record;
     return MR_OK;
+}
+
+bool request_record_needs_all_rows(const struct request_record *r)
+{
+    return r->prompt_logprobs >= 0 || r->pooling == MR_POOLING_MEAN || r->pooling == MR_POOLING_CLS;
 }
 
 const int32_t *request_record_prompt(const struct request_record *r) { return (const int32_t *)(r + 1); }

@@ -23,6 +23,7 @@ struct request_record {
     int32_t n_adapter;
     int32_t n_bad_word; /* bytes, each word with its NUL */
     int32_t prompt_logprobs;
+    int32_t pooling;  /* enum mr_pooling */
     int32_t n_return; /* answers that are returned, of the n */
     int32_t n;        /* answers */
     int32_t priority;
@@ -31,6 +32,7 @@ struct request_record {
     bool ignore_eos;
     bool show_special;
     bool show_end; /* tokens that end a generation, too */
+    bool normalize;
     /* the engine's: */
     int32_t n_started;                   /* answers that have left the queue */
     int32_t n_open;                      /* answers that have not ended */
@@ -56,6 +58,8 @@ struct request_limits {
 enum mr_status request_record_create(struct request_record **out, const struct mr_request *request,
                                      const struct request_limits *limits, struct mr_error *err);
 
+/* What the cache has of its prompt is computed again. */
+bool request_record_needs_all_rows(const struct request_record *r);
 const int32_t *request_record_prompt(const struct request_record *r);
 const struct mr_logit_bias *request_record_bias(const struct request_record *r);
 const int32_t *request_record_stop_token(const struct request_record *r);

@@ -38,6 +38,7 @@ static enum mr_status start_parts(struct mr_engine *e, struct sequence *s, struc
     s->n_token = r->n_prompt;
     fill_bias(m, s);
     adapters_find(m, request_record_adapter(r), r->n_adapter, &s->adapters);
+    MR_TRY(pooling_start(e, s, err));
     MR_TRY(answer_start(&s->answer, m->tokenizer, r, err));
     return sequence_start_obeying(s, err);
 }
@@ -48,6 +49,7 @@ static void release_parts(struct sequence *s)
     constraint_state_free(s->constraint);
     free(s->key);
     free(s->token);
+    free(s->pool);
     free(s->bias);
     *s = (struct sequence){0};
 }

@@ -88,7 +88,7 @@ void sequence_match_prefix(struct mr_engine *e, struct sequence *s)
                                               [PREFIX_UNKNOWN] = MR_CACHE_DIFFERENT,
                                               [PREFIX_EVICTED] = MR_CACHE_EVICTED,
                                               [PREFIX_NO_WINDOW] = MR_CACHE_WINDOW};
-    if (e->prefixes == NULL || sequence_has_scores(s))
+    if (e->prefixes == NULL || sequence_has_scores(s) || sequence_pools_all(s))
         return;
     const int n_block = (s->n_token - 1) / KV_BLOCK; /* the last row gives the logits */
     enum prefix_miss why;
@@ -109,7 +109,7 @@ void sequence_match_prefix(struct mr_engine *e, struct sequence *s)
 bool sequence_waits_for_prefix(struct mr_engine *e, struct sequence *s)
 {
     sequence_match_prefix(e, s); /* somebody may have computed the same since */
-    return !sequence_has_scores(s) && second_tier_fetch(e, s);
+    return !sequence_has_scores(s) && !sequence_pools_all(s) && second_tier_fetch(e, s);
 }
 
 void sequence_enter_cache(struct mr_engine *e, struct sequence *s)

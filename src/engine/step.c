@@ -106,6 +106,7 @@ static void take_rows(struct mr_engine *e, struct sequence *s)
     const int n_before = s->n_cached;
     const bool is_full = s->n_token == s->room; /* a request for no tokens ends once its prompt has been computed */
     s->n_cached += s->n_row - s->n_draft;
+    pooling_take(e, s);
     if (s->n_score > 0)
         status = scores_take(e, s, &err);
     if (status == MR_OK && s->logits >= 0 && !is_full)
@@ -115,6 +116,8 @@ static void take_rows(struct mr_engine *e, struct sequence *s)
     s->n_computed = s->n_cached > s->n_computed ? s->n_cached : s->n_computed;
     if (status != MR_OK) {
         sequence_fail(e, s, status, &err);
+    } else if (s->pool != NULL && s->n_cached == s->n_token) {
+        pooling_end(e, s);
     } else if (s->logits >= 0 && is_full) {
         s->usage.prompt_us = e->now_us - s->start_us;
         sequence_end(e, s, MR_FINISH_LENGTH);
@@ -141,6 +144,18 @@ static void count_step(struct mr_engine *e, int64_t time_us)
     e->stats.n_prompt_rows += e->shape.n_prompt;
 }
 
+/* The forward pass has failed. NaN or infinity in a row are its sequence's: the others did not get on, and do in the next
+ * step. */
+static void fail_rows(struct mr_engine *e, enum mr_status status, const struct mr_error *err)
+{
+    const int row = model_fault_row(e->model->model);
+    for (int i = 0; i < e->options.max_running; i++) {
+        struct sequence *s = &e->slot[i];
+        if (s->n_row > 0 && (row < 0 || e->row_seq[row] == s->kv))
+            sequence_fail(e, s, status, err);
+    }
+}
+
 void mr_engine_step(struct mr_engine *e)
 {
     const int64_t begin_us = e->now_us = engine_now_us(e);
@@ -161,7 +176,5 @@ void mr_engine_step(struct mr_engine *e)
         admission_observe(e);
         return;
     }
-    for (int i = 0; i < e->options.max_running; i++)
-        if (e->slot[i].n_row > 0)
-            sequence_fail(e, &e->slot[i], status, &err);
+    fail_rows(e, status, &err);
 }

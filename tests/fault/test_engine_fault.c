@@ -6,6 +6,7 @@ static struct mr_model *model;
 static struct outcome want, got;
 
 static enum mr_constraint constraint;
+static enum mr_pooling pooling;
 
 static struct mr_request request(void)
 {
@@ -26,6 +27,7 @@ static struct mr_request request(void)
         r.prompt_logprobs = 2;
         r.best_of = 2;
     }
+    r.pooling = pooling;
     r.stop = stop;
     r.n_stop = 1;
     return r;
@@ -53,6 +55,7 @@ static enum mr_status create_and_run(void *context)
     if (failing_malloc_disarm() && status != MR_OK) { /* the engine itself is unharmed */
         assert_int_equal(run_once(e, &got), MR_OK);
         assert_memory_equal(got.token, want.token, sizeof want.token);
+        assert_memory_equal(got.embedding, want.embedding, sizeof want.embedding);
     }
     mr_engine_free(e);
     return status;
@@ -70,10 +73,18 @@ static void a_failed_allocation_fails_one_request(void **state)
     mr_model_close(model);
 }
 
+static void a_failed_allocation_fails_one_embedding(void **state)
+{
+    pooling = MR_POOLING_MEAN;
+    a_failed_allocation_fails_one_request(state);
+    pooling = MR_POOLING_NONE;
+}
+
 int main(void)
 {
     static char with_a_constraint[] = "with a constraint";
     const struct CMUnitTest tests[] = {cmocka_unit_test(a_failed_allocation_fails_one_request),
+                                       cmocka_unit_test(a_failed_allocation_fails_one_embedding),
                                        cmocka_unit_test_prestate(a_failed_allocation_fails_one_request, with_a_constraint)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -137,6 +137,8 @@ struct outcome {
     float logprob[1024];
     float scored[256]; /* logprobs of the prompt's tokens */
     int n_scored;
+    float embedding[1024];
+    int n_embedding;
     char text[2048];
     size_t n_text;
     enum mr_finish finish;
@@ -165,6 +167,9 @@ static inline void take_events(struct mr_engine *e, struct outcome *o, int n)
         }
         memcpy(o[i].text + o[i].n_text, event.text, event.n_text);
         o[i].n_text += event.n_text;
+        if (event.n_embedding > 0)
+            memcpy(o[i].embedding, event.embedding, (size_t)event.n_embedding * sizeof *event.embedding);
+        o[i].n_embedding = event.n_embedding;
         o[i].finish = event.finish;
         o[i].usage = event.usage;
         if (event.finish != MR_FINISH_NONE)

@@ -89,6 +89,17 @@ static void constrain(struct mr_request *r, int i)
     r->token_healing = false;
 }
 
+/* A vector instead of answers. */
+static void pool_prompt(struct mr_request *r, int pooling)
+{
+    r->pooling = (enum mr_pooling)pooling;
+    r->n = 1;
+    r->best_of = 0;
+    r->prompt_logprobs = -1;
+    r->token_healing = false;
+    r->constraint = MR_CONSTRAINT_NONE;
+}
+
 static void make_request(struct judged *j, int number)
 {
     struct dice d = dice_of((uint32_t)number);
@@ -126,6 +137,8 @@ static void make_request(struct judged *j, int number)
     r->token_healing = r->n_bad_word == 0 && roll(&d, 6) == 0;
     if (roll(&d, 4) == 0)
         constrain(r, roll(&d, N_CONSTRAINTS));
+    if (roll(&d, 6) == 0)
+        pool_prompt(r, MR_POOLING_MEAN + roll(&d, MR_N_POOLINGS - 1));
 }
 
 /* One answer at a time, whole prompts, nothing shared. */
@@ -335,8 +348,9 @@ static bool is_right(const struct outcome *got, const struct outcome *alone, boo
         return false;
     if (may_be_cancelled && got->finish == MR_FINISH_CANCELLED)
         return true;
-    return got->finish == alone->finish && got->n_token == alone->n_token && got->n_text == alone->n_text &&
-           got->n_scored == alone->n_scored;
+    return got->finish == alone->finish && got->n_embedding == alone->n_embedding &&
+           memcmp(got->embedding, alone->embedding, (size_t)got->n_embedding * sizeof *got->embedding) == 0 &&
+           got->n_token == alone->n_token && got->n_text == alone->n_text && got->n_scored == alone->n_scored;
 }
 
 static struct mr_engine_stats run_mix(int number, const struct pool *pool)
