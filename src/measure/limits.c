@@ -14,6 +14,9 @@ enum {
     PEAK_ROUNDS = 30,
     PEAK_ROUND_US = 4000,
     MEMORY_ROUNDS = 48,
+    QUICK_PEAK_ROUNDS = 6,
+    QUICK_PEAK_ROUND_US = 1000,
+    QUICK_MEMORY_ROUNDS = 12,
     MEMORY_PARTS = 8, /* a round reads one eighth: short, and far from what the round before left in the caches */
     CACHE_ROUNDS = 12,
     CACHE_ROUND_US = 1000,
@@ -23,7 +26,15 @@ enum {
     CLOCK_RUNS = 5,
     CLOCK_US = 100
 };
-static const size_t memory_bytes = (size_t)1 << 30;
+
+/* How long it may take. */
+struct effort {
+    int peak_rounds, peak_round_us, memory_rounds;
+    size_t memory_bytes;
+    bool has_caches;
+};
+static const struct effort whole = {PEAK_ROUNDS, PEAK_ROUND_US, MEMORY_ROUNDS, (size_t)1 << 30, true};
+static const struct effort quick = {QUICK_PEAK_ROUNDS, QUICK_PEAK_ROUND_US, QUICK_MEMORY_ROUNDS, (size_t)256 << 20, false};
 
 static double best_of(const double *seconds, int first, int step, int n)
 {
@@ -58,16 +69,16 @@ static int64_t rounds_for(void (*run)(int64_t n_round), int64_t us)
     }
 }
 
-static enum mr_status measure_peak(struct limits *l, const struct peak *p, enum peak_type type, const atomic_bool *stop,
-                                   struct mr_error *err)
+static enum mr_status measure_peak(struct limits *l, const struct effort *e, const struct peak *p, enum peak_type type,
+                                   const atomic_bool *stop, struct mr_error *err)
 {
     double seconds[PEAK_ROUNDS];
     if (p->instruction == NULL)
         return MR_OK;
-    struct peak_work w = {p->run, rounds_for(p->run, PEAK_ROUND_US)};
-    MR_TRY(timed_rounds(seconds, l->n_threads, PEAK_ROUNDS, run_peak, &w, stop, err));
+    struct peak_work w = {p->run, rounds_for(p->run, e->peak_round_us)};
+    MR_TRY(timed_rounds(seconds, l->n_threads, e->peak_rounds, run_peak, &w, stop, err));
     l->instruction[type] = p->instruction;
-    l->gops[type] = (double)p->ops * (double)w.n_round * l->n_threads / best_of(seconds, 0, 1, PEAK_ROUNDS) * 1e-9;
+    l->gops[type] = (double)p->ops * (double)w.n_round * l->n_threads / best_of(seconds, 0, 1, e->peak_rounds) * 1e-9;
     return MR_OK;
 }
 
@@ -138,10 +149,11 @@ static enum mr_status measure_caches(struct limits *l, struct read_work *w, size
     return MR_OK;
 }
 
-static enum mr_status measure_reads(struct limits *l, const struct peaks *p, const atomic_bool *stop, struct mr_error *err)
+static enum mr_status measure_reads(struct limits *l, const struct effort *e, const struct peaks *p, const atomic_bool *stop,
+                                    struct mr_error *err)
 {
     const size_t quarter = memory_free_bytes() / 4;
-    const size_t bytes = (quarter < memory_bytes ? quarter : memory_bytes) / HUGE_PAGE * HUGE_PAGE;
+    const size_t bytes = (quarter < e->memory_bytes ? quarter : e->memory_bytes) / HUGE_PAGE * HUGE_PAGE;
     const size_t part = bytes / (size_t)l->n_threads / MEMORY_PARTS / (4 * PIECE) * (4 * PIECE), stretch = part * MEMORY_PARTS;
     char *memory = part > 0 ? mem_aligned(HUGE_PAGE, bytes) : NULL;
     if (memory == NULL)
@@ -151,9 +163,9 @@ static enum mr_status measure_reads(struct limits *l, const struct peaks *p, con
     double touched;
     enum mr_status status = timed_rounds(&touched, l->n_threads, 1, touch, &w, stop, err);
     if (status == MR_OK)
-        status = measure_read(&l->read_gb_s, &l->read_streams, &w, l->n_threads, MEMORY_ROUNDS, stop, err);
+        status = measure_read(&l->read_gb_s, &l->read_streams, &w, l->n_threads, e->memory_rounds, stop, err);
     l->read_bytes = bytes;
-    if (status == MR_OK)
+    if (status == MR_OK && e->has_caches)
         status = measure_caches(l, &w, stretch, stop, err);
     free(memory);
     return status;
@@ -175,16 +187,27 @@ double limits_clock_ghz(const struct peaks *p)
 
 double limits_gops(const struct limits *l, enum peak_type type) { return l->gops[l->gops[type] > 0 ? type : PEAK_F32]; }
 
-enum mr_status limits_measure(struct limits *out, int n_threads, unsigned cpu_features, const atomic_bool *stop,
-                              struct mr_error *err)
+static enum mr_status measure(struct limits *out, const struct effort *e, int n_threads, unsigned cpu_features,
+                              const atomic_bool *stop, struct mr_error *err)
 {
     struct peaks p;
     peaks_select(&p, cpu_features);
     *out = (struct limits){.isa = p.isa, .n_threads = n_threads};
     cpu_caches(out->cache);
-    MR_TRY(measure_reads(out, &p, stop, err));
+    MR_TRY(measure_reads(out, e, &p, stop, err));
     for (int i = 0; i < N_PEAK_TYPES; i++)
-        MR_TRY(measure_peak(out, &p.peak[i], (enum peak_type)i, stop, err));
+        MR_TRY(measure_peak(out, e, &p.peak[i], (enum peak_type)i, stop, err));
     out->clock_ghz = limits_clock_ghz(&p);
     return MR_OK;
+}
+
+enum mr_status limits_measure(struct limits *out, int n_threads, unsigned cpu_features, const atomic_bool *stop,
+                              struct mr_error *err)
+{
+    return measure(out, &whole, n_threads, cpu_features, stop, err);
+}
+
+enum mr_status limits_measure_quick(struct limits *out, int n_threads, unsigned cpu_features, struct mr_error *err)
+{
+    return measure(out, &quick, n_threads, cpu_features, NULL, err);
 }

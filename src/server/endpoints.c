@@ -1,6 +1,7 @@
 /* endpoints.c: all endpoints, one row each. */
 #include "server/api/completion.h"
 #include "server/api/health.h"
+#include "server/api/metrics_endpoint.h"
 #include "server/api/models.h"
 #include "server/api/state.h"
 #include "server/api/web_page.h"
@@ -12,6 +13,7 @@ const struct endpoint endpoint_table[] = {
     {"GET", "/health", ENDPOINT_OPEN | ENDPOINT_BEFORE_READY, health_ready, NULL},
     {"GET", "/v1/health", ENDPOINT_OPEN | ENDPOINT_BEFORE_READY, health_ready, NULL},
     {"GET", "/version", ENDPOINT_OPEN | ENDPOINT_BEFORE_READY, state_version, NULL},
+    {"GET", "/metrics", ENDPOINT_OPEN | ENDPOINT_BEFORE_READY, metrics_show, NULL},
     {"GET", "/load", 0, state_load, NULL},
     {"GET", "/props", 0, state_props, NULL},
     {"GET", "/slots", 0, state_slots, NULL},

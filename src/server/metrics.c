@@ -13,7 +13,8 @@
 #include "server/metrics_state.h"
 
 enum {
-    TICK_US = 1000 * 1000
+    TICK_US = 1000 * 1000,
+    HTTP_CLIENT_LEFT = 499 /* before there was a reply; as nginx logs it */
 };
 
 int64_t metrics_now(const struct metrics *m)
@@ -123,11 +124,14 @@ struct model_metrics *metrics_model(struct metrics *m, const char *name)
 void metrics_set_source(struct model_metrics *mm, const struct metrics_source *source)
 {
     struct metrics *m = mm->owner;
+    struct mr_engine_stats stats = {0};
     pthread_mutex_lock(&m->source_lock);
+    if (source != NULL)
+        source->stats(source->context, &stats);
     pthread_mutex_lock(&m->lock);
     mm->source = source != NULL ? *source : (struct metrics_source){0};
     mm->source.info.family = mm->source.info.precision = NULL; /* borrowed from the model, and not needed */
-    mm->stats = mm->stepped = (struct mr_engine_stats){0};
+    mm->stats = mm->stepped = stats;
     mm->n_sample = 0;
     pthread_mutex_unlock(&m->lock);
     pthread_mutex_unlock(&m->source_lock);
@@ -176,7 +180,17 @@ void metrics_tick(struct metrics *m)
     pthread_mutex_unlock(&m->lock);
 }
 
-/* Place in the table; NULL: it is full. */
+/* The method as a string that stays. */
+static const char *known_method(const char *method)
+{
+    static const char *const methods[] = {"GET", "POST", "DELETE", "HEAD", "OPTIONS", "PUT", "PATCH"};
+    for (size_t i = 0; i < sizeof methods / sizeof *methods; i++)
+        if (strcmp(method, methods[i]) == 0)
+            return methods[i];
+    return "other";
+}
+
+/* Place in the table; NULL: it is full. Both strings stay, and are the same pointers each time. */
 static struct http_count *http_slot(struct metrics *m, const char *method, const char *path, int code)
 {
     size_t at = ((uintptr_t)path / 8 + (uintptr_t)method + (size_t)code * 31) % HTTP_SLOTS;
@@ -184,7 +198,7 @@ static struct http_count *http_slot(struct metrics *m, const char *method, const
         struct http_count *c = &m->http[at];
         if (c->path == NULL)
             *c = (struct http_count){method, path, code, 0};
-        if (c->code == code && strcmp(c->path, path) == 0 && strcmp(c->method, method) == 0)
+        if (c->code == code && c->path == path && c->method == method)
             return c;
     }
     return NULL;
@@ -192,8 +206,10 @@ static struct http_count *http_slot(struct metrics *m, const char *method, const
 
 void metrics_http(struct metrics *m, const char *method, const char *path, int code, size_t bytes_in, size_t bytes_out)
 {
+    static const char other[] = "other";
     pthread_mutex_lock(&m->lock);
-    struct http_count *c = http_slot(m, method, path, code);
+    struct http_count *c =
+        http_slot(m, known_method(method), *path != '\0' ? path : other, code != 0 ? code : HTTP_CLIENT_LEFT);
     *(c != NULL ? &c->n : &m->n_http_other) += 1;
     m->bytes_in += (int64_t)bytes_in;
     m->bytes_out += (int64_t)bytes_out;

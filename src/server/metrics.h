@@ -101,7 +101,8 @@ void metrics_turned_away(struct model_metrics *mm, enum request_outcome outcome)
 /* Microseconds of each stage for `timings`, up to now_us; their sum is now_us - begin_us. */
 void request_life_stages(const struct request_life *life, int64_t now_us, int64_t stage_us[N_STAGES]);
 
-/* A reply has been given. path: the row's of the endpoint table, a constant string; bytes: of its body. */
+/* A reply has been given, or the client left before (code 0). path: the row's of the endpoint table, a string that stays; "":
+ * no such path. bytes: of the bodies. */
 void metrics_http(struct metrics *m, const char *method, const char *path, int code, size_t bytes_in, size_t bytes_out);
 /* Connections that are open now. */
 void metrics_set_connections(struct metrics *m, int n);

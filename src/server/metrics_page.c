@@ -103,7 +103,7 @@ static void write_http(struct string_buffer *out, const struct metrics *m)
             string_buffer_printf(out, "millrace_http_requests_total{method=\"%s\",path=\"%s\",code=\"%d\"} %lld\n",
                                  m->http[i].method, m->http[i].path, m->http[i].code, (long long)m->http[i].n);
     if (m->n_http_other > 0)
-        string_buffer_printf(out, "millrace_http_requests_total{method=\"\",path=\"other\",code=\"\"} %lld\n",
+        string_buffer_printf(out, "millrace_http_requests_total{method=\"other\",path=\"other\",code=\"\"} %lld\n",
                              (long long)m->n_http_other);
 }
 
