@@ -59,13 +59,10 @@ void chat_prompt_free(struct chat_prompt *p)
     free(p);
 }
 
-enum mr_status chat_prompt_render(const struct chat_prompt *p, const json_t *messages, const json_t *tools, int64_t now,
-                                  bool match_control, struct token_list *ids, struct mr_error *err)
+enum mr_status chat_prompt_render_request(const struct chat_prompt *p, const json_t *request, int64_t now, bool match_control,
+                                          struct token_list *ids, struct mr_error *err)
 {
     const struct tokenizer *t = p->model->tokenizer;
-    json_t *request = json_pack("{s:O, s:O*}", "messages", messages, "tools", tools);
-    if (request == NULL)
-        return mr_fail(err, MR_NO_MEMORY, "no memory for the messages");
     struct rendered rendered = {0};
     enum mr_status status = chat_renderer_render(p->renderer, request, now, &rendered, err);
     if (status == MR_OK && rendered.n_run > INT32_MAX)
@@ -75,7 +72,31 @@ enum mr_status chat_prompt_render(const struct chat_prompt *p, const json_t *mes
     if (status == MR_OK)
         status = tokenizer_encode_cached(t, p->segments, rendered.run, (int)rendered.n_run, ENCODE_ADD_BOS, ids, err);
     rendered_release(&rendered);
+    return status;
+}
+
+enum mr_status chat_prompt_render(const struct chat_prompt *p, const json_t *messages, const json_t *tools, int64_t now,
+                                  bool match_control, struct token_list *ids, struct mr_error *err)
+{
+    json_t *request = json_pack("{s:O, s:O*}", "messages", messages, "tools", tools);
+    if (request == NULL)
+        return mr_fail(err, MR_NO_MEMORY, "no memory for the messages");
+    const enum mr_status status = chat_prompt_render_request(p, request, now, match_control, ids, err);
     json_decref(request);
+    return status;
+}
+
+enum mr_status chat_prompt_text(const struct chat_prompt *p, const json_t *request, int64_t now, struct string_buffer *text,
+                                struct mr_error *err)
+{
+    struct rendered rendered = {0};
+    enum mr_status status = chat_renderer_render(p->renderer, request, now, &rendered, err);
+    if (status == MR_OK) {
+        string_buffer_add(text, rendered.text.s, rendered.text.n);
+        if (text->failed)
+            status = mr_fail(err, MR_NO_MEMORY, "no memory for the prompt");
+    }
+    rendered_release(&rendered);
     return status;
 }
 

@@ -24,6 +24,13 @@ const char *chat_prompt_template(const struct chat_prompt *p); /* its text, borr
 enum mr_status chat_prompt_render(const struct chat_prompt *p, const json_t *messages, const json_t *tools, int64_t now,
                                   bool match_control, struct token_list *ids, struct mr_error *err);
 
+/* The same for a whole request (chat_renderer_render says what is read from it). */
+enum mr_status chat_prompt_render_request(const struct chat_prompt *p, const json_t *request, int64_t now, bool match_control,
+                                          struct token_list *ids, struct mr_error *err);
+/* Its text alone, appended to *text. */
+enum mr_status chat_prompt_text(const struct chat_prompt *p, const json_t *request, int64_t now, struct string_buffer *text,
+                                struct mr_error *err);
+
 /* The prompt ends with the marker that opens the reasoning: the answer goes on inside of it. */
 bool chat_prompt_opens_reasoning(const struct chat_prompt *p, const struct token_list *ids);
 
