@@ -64,6 +64,11 @@ void api_error_write(const struct api_error *e, struct string_buffer *out)
 {
     json_t *error = json_pack("{s:{s:s, s:s, s:s?, s:s?}}", "error", "message", e->message, "type", api_error_type(e), "param",
                               e->param[0] != '\0' ? e->param : NULL, "code", e->code);
+    if (e->n_ctx > 0) { /* llama-server's words */
+        json_t *inner = json_object_get(error, "error");
+        json_object_set_new(inner, "n_prompt_tokens", json_integer(e->n_prompt));
+        json_object_set_new(inner, "n_ctx", json_integer(e->n_ctx));
+    }
     char *text = error != NULL ? json_dumps(error, JSON_COMPACT) : NULL;
     json_decref(error);
     string_buffer_puts(out, text != NULL ? text : "{\"error\":{\"message\":\"no memory\",\"type\":\"server_error\"}}");

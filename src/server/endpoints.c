@@ -3,6 +3,7 @@
 #include "server/api/health.h"
 #include "server/api/metrics_endpoint.h"
 #include "server/api/models.h"
+#include "server/api/openai.h"
 #include "server/api/state.h"
 #include "server/api/web_page.h"
 #include "server/endpoint.h"
@@ -22,6 +23,9 @@ const struct endpoint endpoint_table[] = {
     {"GET", "/v1/models/{id}", 0, models_get, NULL},
     {"GET", "/", ENDPOINT_OPEN | ENDPOINT_BEFORE_READY, web_page_index, NULL},
     {"GET", "/web/{name}", ENDPOINT_OPEN | ENDPOINT_BEFORE_READY, web_page_file, NULL},
+    {"POST", "/v1/chat/completions", 0, openai_chat_completions, NULL},
+    {"POST", "/chat/completions", 0, openai_chat_completions, NULL},
+    {"POST", "/v1/completions", 0, openai_completions, NULL},
     {"POST", "/completion", 0, completion_create, NULL},
     {0},
 };

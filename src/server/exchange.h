@@ -50,7 +50,9 @@ struct responder {
     const char *content_type; /* "application/json", "text/event-stream", "application/x-ndjson" */
     bool is_stream;           /* what is appended goes out at once; false: when all has ended */
     const char *keep_alive;   /* sent while nothing else is: ": keep-alive\n\n"; NULL: none */
-    /* An event of the i-th request. FULL, BAD_INPUT, ...: end the reply with this error. */
+    const char *constraint;   /* the field that the requests' constraint is from, named where it is wrong; NULL: none. Kept */
+    /* An event of the i-th request, but for those that say that it failed. FULL, BAD_INPUT, ...: end the reply with this error.
+     */
     enum mr_status (*event)(void *self, int i, const struct mr_event *event, struct string_buffer *out, struct mr_error *err);
     /* All answers of all requests have ended. */
     enum mr_status (*end)(void *self, struct string_buffer *out, struct mr_error *err);

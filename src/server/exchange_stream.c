@@ -1,5 +1,6 @@
 /* exchange_stream.c: requests to the engine, and its events to bytes of the reply. */
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -64,6 +65,24 @@ static void fail_status(struct exchange *x, enum mr_status status, const char *m
     fail(x, &e);
 }
 
+/* What a client wrote is named as it wrote it. */
+static void fail_request(struct exchange *x, const struct mr_event *event, int64_t retry_after_ms)
+{
+    const char *field = x->responder.constraint;
+    const bool is_its_fault = event->status == MR_BAD_INPUT || event->status == MR_NO_SUPPORT;
+    struct api_error e;
+    struct mr_error named;
+    api_error_of_status(&e, event->status, event->error);
+    e.retry_after_ms = retry_after_ms;
+    if (is_its_fault && field != NULL) {
+        mr_fail(&named, event->status, "%s: %s", field, e.message);
+        memcpy(e.message, named.message, sizeof e.message);
+        snprintf(e.param, sizeof e.param, "%s", field);
+    }
+    x->status = event->status;
+    fail(x, &e);
+}
+
 static void add_usage(struct exchange *x, const struct mr_event *event)
 {
     const struct mr_usage *u = &event->usage;
@@ -108,7 +127,7 @@ void exchange_take_event(struct exchange *x, int i, const struct mr_event *event
         x->times.first_event_us = now;
     exchange_report_event(x, i, event);
     if (event->finish == MR_FINISH_ERROR) {
-        fail_status(x, event->status, event->error, retry_after_ms);
+        fail_request(x, event, retry_after_ms);
         return;
     }
     const enum mr_status status = respond(x, i, event, &err);

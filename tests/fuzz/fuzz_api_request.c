@@ -24,6 +24,7 @@ static struct server *make_server(void)
     static struct mr_model model;
     static struct hosted_model hosted;
     static struct server server;
+    static char name[] = "tiny";
     struct vocabulary_bytes b;
     if (server.n_model > 0)
         return &server;
@@ -31,7 +32,7 @@ static struct server *make_server(void)
     b.pre = "gpt-2";
     check(vb_create(&b, &model.tokenizer, NULL) == MR_OK);
     vb_release(&b);
-    hosted = (struct hosted_model){.name = "tiny", .model = &model, .n_ctx = 512};
+    hosted = (struct hosted_model){.name = name, .model = &model, .n_ctx = 512};
     check(chat_prompt_create(&hosted.chat, &model, chat_template, strlen(chat_template), NULL) == MR_OK);
     server = (struct server){.model = &hosted, .n_model = 1};
     return &server;

@@ -164,6 +164,7 @@ void job_check_context(struct job *j)
         api_error_at(&j->error, 400, "", "the prompt has %zu tokens and the context %d, which leaves no room for an answer",
                      j->prompt[i].n, j->model->n_ctx);
         j->error.type = "exceed_context_size_error";
+        j->error.code = "context_length_exceeded";
         j->error.n_prompt = j->prompt[i].n < INT32_MAX ? (int32_t)j->prompt[i].n : INT32_MAX;
         j->error.n_ctx = j->model->n_ctx;
     }
@@ -186,20 +187,9 @@ static enum mr_status out_status(const struct string_buffer *out, struct mr_erro
     return out->failed ? mr_fail(err, MR_NO_MEMORY, "no memory for the answer") : MR_OK;
 }
 
-/* The engine names its own fields; the client's is told. */
-static enum mr_status failed_event(const struct job *j, const struct mr_event *e, struct mr_error *err)
-{
-    const char *message = e->error != NULL ? e->error : "the answer failed";
-    if (j->constraint != NULL && (e->status == MR_BAD_INPUT || e->status == MR_NO_SUPPORT))
-        return mr_fail(err, e->status, "%s: %s", j->constraint, message);
-    return mr_fail(err, e->status != MR_OK ? e->status : MR_IO, "%s", message);
-}
-
 static enum mr_status take_event(void *self, int i, const struct mr_event *e, struct string_buffer *out, struct mr_error *err)
 {
     struct job *j = self;
-    if (e->finish == MR_FINISH_ERROR)
-        return failed_event(j, e, err);
     if (i < 0 || i >= j->n_prompt || e->sample < 0 || e->sample >= j->base.n)
         return mr_fail(err, MR_IO, "an event belongs to no answer");
     if (j->stream && !j->has_begun && j->dialect->begin != NULL)
@@ -256,6 +246,7 @@ void job_start(struct job *j)
     const struct responder responder = {.content_type = j->stream ? j->dialect->stream_type : "application/json",
                                         .is_stream = j->stream,
                                         .keep_alive = j->stream ? j->dialect->keep_alive : NULL,
+                                        .constraint = j->constraint,
                                         .event = take_event,
                                         .end = end,
                                         .fail = fail,

@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "server/api_error.h"
+
 static void set_message(struct api_error *e, int http, const char *param, const char *message)
 {
     struct mr_error err;
@@ -45,12 +47,11 @@ static size_t leading_path(const char *message)
 
 void api_error_take_status(struct api_error *e, enum mr_status status, const char *param, const struct mr_error *err)
 {
-    static const int http[] = {[MR_BAD_INPUT] = 400, [MR_NO_SUPPORT] = 400, [MR_BAD_FORMAT] = 400, [MR_NOT_FOUND] = 404,
-                               [MR_BUSY] = 429,      [MR_FULL] = 429,       [MR_NO_MEMORY] = 503};
-    const size_t i = (size_t)status;
+    struct api_error plain;
     if (e->http != 0)
         return;
-    set_message(e, i < sizeof http / sizeof *http && http[i] != 0 ? http[i] : 500, param, err->message);
+    api_error_of_status(&plain, status, err->message);
+    set_message(e, plain.http, param, plain.message);
     const size_t n = *param == '\0' ? leading_path(e->message) : 0;
     if (n > 0)
         snprintf(e->param, sizeof e->param, "%.*s", (int)(n < sizeof e->param ? n : sizeof e->param - 1), e->message);

@@ -75,7 +75,8 @@ static int add_dumped(const char *s, size_t n, void *out)
 
 void json_text_value(struct string_buffer *out, json_t *value)
 {
-    if (value == NULL || json_dump_callback(value, add_dumped, out, JSON_COMPACT | JSON_ENCODE_ANY) != 0)
+    if (value == NULL ||
+        json_dump_callback(value, add_dumped, out, JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(9)) != 0)
         out->failed = true;
     json_decref(value);
 }

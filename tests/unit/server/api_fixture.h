@@ -20,10 +20,11 @@ typedef void endpoint_fn(struct exchange *x);
 static inline int api_setup(void **state)
 {
     static struct api_fixture f;
+    static char name[] = "tiny";
     struct mr_error err = {{0}};
     f = (struct api_fixture){.model = fixture_model(1)};
     f.engine = fixture_engine(f.model, 8, 64, 256);
-    f.hosted = (struct hosted_model){.name = "tiny", .model = f.model, .n_ctx = 256, .created = 1};
+    f.hosted = (struct hosted_model){.name = name, .model = f.model, .n_ctx = 256, .created = 1};
     check(chat_prompt_create(&f.hosted.chat, f.model, FIXTURE_TEMPLATE, strlen(FIXTURE_TEMPLATE), &err), &err);
     mr_model_info(f.model, &f.hosted.info);
     f.server = (struct server){.model = &f.hosted, .n_model = 1};

@@ -135,6 +135,13 @@ struct hosted_model *server_find_model(struct server *s, const char *name)
 static inline bool fake_give(struct exchange *x, const struct responder *r, void *self, int i, const struct mr_event *e)
 {
     struct mr_error err = {{0}};
+    if (e->finish == MR_FINISH_ERROR) {
+        struct api_error told = {.http = e->status == MR_BAD_INPUT || e->status == MR_NO_SUPPORT ? 400 : 500};
+        strncpy(told.message, e->error != NULL ? e->error : "", sizeof told.message - 1);
+        strncpy(told.param, r->constraint != NULL ? r->constraint : "", sizeof told.param - 1);
+        exchange_fail(x, &told);
+        return false;
+    }
     const enum mr_status status = r->event(self, i, e, &x->out, &err);
     if (status == MR_OK)
         return true;

@@ -122,16 +122,16 @@ static void a_constraint_that_cannot_be_enforced_is_refused(void **state)
         {"{" HI ", \"guided_regex\": 5}", "guided_regex", 400},
         {"{" HI ", \"json_schema\": 5}", "json_schema", 400},
         /* what the compiler finds */
-        {"{" HI ", \"guided_regex\": \"(\"}", "", 400},
-        {"{" HI ", \"guided_regex\": \"lamp**\"}", "", 400},
-        {"{" HI ", \"guided_regex\": \"[z-a]\"}", "", 400},
-        {"{" HI ", \"guided_regex\": \"^(?<=x)*$\"}", "", 400},
-        {"{" HI ", \"grammar\": \"root ::= other\"}", "", 400},
-        {"{" HI ", \"grammar\": \"root ::= root \\\"a\\\"\", \"stream\": true}", "", 400},
-        {"{" HI ", \"grammar\": \"notroot ::= \\\"a\\\"\"}", "", 400},
-        {"{" HI ", \"json_schema\": {\"type\": \"notatype\"}, \"stream\": true}", "", 400},
-        {"{" HI ", \"json_schema\": {\"properties\": {\"a\": \"bar\"}}}", "", 400},
-        {"{" HI ", \"json_schema\": false}", "", 400},
+        {"{" HI ", \"guided_regex\": \"(\"}", "guided_regex", 400},
+        {"{" HI ", \"guided_regex\": \"lamp**\"}", "guided_regex", 400},
+        {"{" HI ", \"guided_regex\": \"[z-a]\"}", "guided_regex", 400},
+        {"{" HI ", \"guided_regex\": \"^(?<=x)*$\"}", "guided_regex", 400},
+        {"{" HI ", \"grammar\": \"root ::= other\"}", "grammar", 400},
+        {"{" HI ", \"grammar\": \"root ::= root \\\"a\\\"\", \"stream\": true}", "grammar", 400},
+        {"{" HI ", \"grammar\": \"notroot ::= \\\"a\\\"\"}", "grammar", 400},
+        {"{" HI ", \"json_schema\": {\"type\": \"notatype\"}, \"stream\": true}", "json_schema", 400},
+        {"{" HI ", \"json_schema\": {\"properties\": {\"a\": \"bar\"}}}", "json_schema", 400},
+        {"{" HI ", \"json_schema\": false}", "json_schema", 400},
     };
     assert_refused(*state, openai_chat_completions, r, sizeof r / sizeof *r);
 }
