@@ -10,7 +10,7 @@ const PUBLISHED = [["loading", 35], ["memory exchange", 28], ["compute", 22], ["
     .map(([name, value]) => ({name, value}));
 
 const count = (x) => (x >= 10_000 ? `${(x / 1000).toFixed(1)} k` : x >= 100 ? x.toFixed(0) : String(Math.round(x * 10) / 10));
-const time = (s) => (s >= 1 ? `${s.toFixed(2)} s` : s >= 0.01 ? `${Math.round(s * 1000)} ms` : `${(s * 1000).toFixed(1)} ms`);
+const time = (s) => (s >= 1 ? `${Number(s.toFixed(2))} s` : s >= 0.01 ? `${Math.round(s * 1000)} ms` : `${(s * 1000).toFixed(1)} ms`);
 const percent = (x) => `${Math.round(x * 100)} %`;
 const share = (value, total) => (total > 0 ? `${(100 * value / total).toFixed(1)} %` : "–");
 const or = (value, format) => (value === null || value === undefined || Number.isNaN(value) ? "–" : format(value));
@@ -49,13 +49,13 @@ export class Dashboard {
         this.blocks = new BlockPicture("Keys and values");
         this.memory = el("div");
         this.blocks.node.append(this.memory);
-        this.stages = el("section", {class: "panel"});
+        this.stages = el("div");
         this.slots = el("ul", {class: "slots"});
         this.problem = el("p", {class: "error", role: "alert", hidden: true});
         this.#root.append(el("h1", {class: "offscreen"}, "Dashboard"), this.problem,
             el("div", {class: "tiles"}, ...Object.values(this.tiles).map((t) => t.node)),
-            el("div", {class: "panels"}, ...Object.values(this.charts).map((c) => c.node), this.blocks.node, this.stages),
-            el("section", {class: "panel"}, el("h2", {}, "Places in the batch"), this.slots));
+            el("div", {class: "panels"}, ...Object.values(this.charts).map((c) => c.node), this.blocks.node,
+                el("section", {class: "panel"}, el("h2", {}, "Where the time goes"), this.stages, el("h3", {}, "Places in the batch"), this.slots)));
         document.addEventListener("visibilitychange", () => this.#schedule(0));
     }
 
@@ -132,7 +132,7 @@ export class Dashboard {
 
     #showStages() {
         const stages = this.#readings.stages();
-        this.stages.replaceChildren(el("h2", {}, "Where the time goes"), stackedBar("Here", stages, share),
+        this.stages.replaceChildren(stackedBar("Here", stages, share),
             stackedBar("A published serving system", PUBLISHED, share));
     }
 

@@ -1,6 +1,7 @@
 // markdown.js: Markdown to nodes, block by block: paragraphs, headings, fenced code, lists, quotes, tables, rules. Markup stays text.
 import { copyButton } from "./clipboard.js";
 import { el } from "./dom.js";
+import { highlight } from "./highlight.js";
 import { inline } from "./inline.js";
 
 const MAX_DEPTH = 12; // of lists and quotes in each other; what is deeper is text
@@ -179,7 +180,7 @@ export function parseBlocks(lines) {
 }
 
 function codeNode(block) {
-    const code = el("code", {}, document.createTextNode(block.text));
+    const code = el("code", {}, ...(block.isClosed ? highlight(block.text, block.language) : [document.createTextNode(block.text)]));
     return el("figure", {class: "code"},
         el("figcaption", {}, el("span", {}, block.language || "text"), copyButton("Copy code", () => code.textContent)),
         el("pre", {tabindex: "0"}, code));
@@ -226,7 +227,7 @@ export function markdown(text) {
     return buildBlocks(parseBlocks(linesOf(text)), 0);
 }
 
-// A growing text: only blocks that changed are built again, and code that goes on is appended to.
+// A growing text: only blocks that changed are built again, and code that goes on is appended to; it gets its colours when it ends.
 export class MarkdownView {
     #root;
     #shown = [];
@@ -243,7 +244,7 @@ export class MarkdownView {
         }
         const last = this.#shown[same];
         const next = blocks[same];
-        if (last?.kind === "code" && next?.kind === "code" && same === this.#shown.length - 1 && last.language === next.language &&
+        if (last?.kind === "code" && next?.kind === "code" && !next.isClosed && same === this.#shown.length - 1 && last.language === next.language &&
             next.text.startsWith(last.text)) {
             last.node.querySelector("code").firstChild.appendData(next.text.slice(last.text.length));
             this.#shown[same] = {...next, node: last.node};

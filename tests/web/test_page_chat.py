@@ -333,7 +333,7 @@ def test_text_stands_out(open_page, fake, scheme):
         };
         const contrast = (a, b) => (Math.max(luminance(a), luminance(b)) + 0.05) / (Math.min(luminance(a), luminance(b)) + 0.05);
         const pairs = ["ink", "muted", "accent", "danger"].flatMap((text) => ["paper", "surface", "sunken", "tint"].map((ground) => [text, ground]));
-        return [...pairs, ["on-accent", "accent"]].map(([a, b]) => [a, b, contrast(a, b)]).filter(([, , c]) => c < 4.5);
+        return [...pairs, ...["violet", "green", "amber", "muted"].map((text) => [text, "sunken"]), ["on-accent", "accent"]].map(([a, b]) => [a, b, contrast(a, b)]).filter(([, , c]) => c < 4.5);
     }""")
     assert low == []
 

@@ -64,6 +64,24 @@ def test_fenced_code_keeps_its_text(page):
     assert found == [["py", "if a:\n\n    b < c"], ["text", "``` inside"], ["text", "never closed *x*"]]
 
 
+@pytest.mark.parametrize("language, text, expected", [
+    ("c", 'int x = 0x1F; /* "a" */ f("b // c");', [["word", "int"], ["number", "0x1F"], ["comment", '/* "a" */'], ["string", '"b // c"']]),
+    ("Python", "def f():\n    return 'it\\'s' # x 1", [["word", "def"], ["word", "return"], ["string", "'it\\'s'"], ["comment", "# x 1"]]),
+    ("sql", "SELECT 1 -- x", [["word", "SELECT"], ["number", "1"], ["comment", "-- x"]]),
+    ("unknown", "int x = 1;", []),
+    ("js", "/* open `", [["comment", "/* open `"]]),
+    ("js", "`a\n${b}` \"open\nlet", [["string", "`a\n${b}`"], ["string", '"open'], ["word", "let"]]),
+])
+def test_code_gets_colours_and_keeps_its_text(page, language, text, expected):
+    found = page.evaluate("""async ([language, text]) => {
+        const {highlight} = await import("/web/highlight.js");
+        const root = document.createElement("code");
+        root.append(...highlight(text, language));
+        return [root.textContent, [...root.children].map((node) => [node.className.slice("code-".length), node.textContent])];
+    }""", [language, text])
+    assert found == [text, expected]
+
+
 HOSTILE = [
     "<script>window.hit = 1</script>", "<img src=x onerror='window.hit = 1'>", "[x](javascript:window.hit=1)", "[x](JaVaScRiPt:window.hit=1)",
     "[x](\tjavascript:window.hit=1)", "[x](data:text/html,<script>window.hit=1</script>)", "[x](vbscript:x)", "![x](https://evil.example/pixel.png)",
@@ -94,7 +112,7 @@ def test_hostile_markdown_is_text(page, text):
 
 def test_growing_hostile_texts_cost_linear_time(page):
     """Eight times the text may take no more than about eight times as long: quadratic work would take sixty-four times."""
-    texts = ["*a **b ", "[", "](", "`" * 3 + " ` ", "> ", "- ", "https://a", "<http://", "_a*", "|-", "[a](\"", "!["]
+    texts = ["*a **b ", "[", "](", "`" * 3 + " ` ", "> ", "- ", "https://a", "<http://", "_a*", "|-", "[a](\"", "![", "```c\n\"\n```\n", "```c\n/*`\"\\"]
     slow = page.evaluate("""async (texts) => {
         const {markdown} = await import("/web/markdown.js");
         const time = (text) => Math.min(...[0, 1].map(() => {
@@ -124,10 +142,10 @@ def test_growing_text_is_shown_as_the_whole(page):
         });
         const root = document.createElement("div");
         const view = new MarkdownView(root);
-        view.update(text.slice(0, 30));
+        view.update(text.slice(0, 26));
         const first = root.firstChild;
         const code = root.querySelector("code").firstChild;
-        view.update(text.slice(0, 35));
+        view.update(text.slice(0, 30));
         return [wrong, root.firstChild === first, root.querySelector("code").firstChild === code];
     }""", text)
     assert found == [[], True, True]
