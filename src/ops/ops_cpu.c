@@ -102,25 +102,12 @@ static void run_row_piece(void *context, int piece, int thread)
 
 void cpu_for_rows(struct cpu_device *d, cpu_rows_fn *f, const void *context, int n_row, int row_work)
 {
-    const int64_t work = (int64_t)n_row * row_work, most = work / CPU_MIN_WORK, wanted = 4 * (int64_t)d->n_thread;
+    const int64_t work = (int64_t)n_row * row_work, most = work / CPU_MIN_WORK, least = work / CPU_MAX_WORK,
+                  wanted = 4 * (int64_t)d->n_thread > least ? 4 * (int64_t)d->n_thread : least;
     int64_t n_piece = most < wanted ? most : wanted;
     n_piece = n_piece < n_row ? n_piece : n_row;
     struct row_pieces p = {d, f, context, n_row, n_piece > 1 ? (int)n_piece : 1};
     pool_run(d->pool, run_row_piece, &p, p.n_piece);
-}
-
-/* The first fine row that is not before `row`. */
-static int first_fine(const struct activation_view *x, int row)
-{
-    int low = 0, high = x->q8_rest.n_row;
-    while (low < high) {
-        const int middle = (low + high) / 2;
-        if (x->fine_row[middle] < row)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
 }
 
 void cpu_quantize_rows(struct cpu_device *d, const struct activation_view *x, int first, int end)
@@ -129,7 +116,7 @@ void cpu_quantize_rows(struct cpu_device *d, const struct activation_view *x, in
         return;
     for (int r = first; r < end; r++)
         d->kernels.quantize_q8(cpu_row(&x->q8, r), cpu_row(&x->f32, r), x->f32.n_col);
-    for (int i = first_fine(x, first); i < x->q8_rest.n_row && x->fine_row[i] < end; i++) {
+    for (int i = cpu_lower_bound(x->fine_row, x->q8_rest.n_row, first); i < x->q8_rest.n_row && x->fine_row[i] < end; i++) {
         const int r = x->fine_row[i];
         d->kernels.quantize_q8_rest(cpu_row(&x->q8_rest, i), cpu_row(&x->q8, r), cpu_row(&x->f32, r), x->f32.n_col);
     }

@@ -7,7 +7,11 @@
 #include "ops/ops.h"
 
 enum {
-    CPU_MIN_WORK = 8192 /* values that are worth a thread of their own */
+    CPU_MIN_WORK = 8192,     /* values that are worth a thread of their own */
+    CPU_MAX_WORK = 64 << 10, /* values that one thread takes at a time, where rows are no longer: some 50 microseconds */
+    /* Multiply-adds of a piece; second terms of fine rows come on top. A thread that loses its CPU delays the step by its
+     * absence and the one piece that it held; so many take a thread of AVX2 50 to 100 microseconds. */
+    CPU_PIECE_WORK = 4 << 20
 };
 
 struct cpu_buffer {
@@ -58,10 +62,8 @@ enum {
 static inline struct cpu_device *cpu_of(struct device *d) { return (struct cpu_device *)d; }
 
 /* Activation rows that one look at a piece's weights serves, a multiple of 8. */
-static inline int cpu_rows_at_a_time(const struct cpu_device *d, size_t row_bytes)
+static inline int cpu_rows_in_cache(size_t row_bytes)
 {
-    if (d->untiled)
-        return 1;
     return row_bytes < CPU_ROWS_BYTES / 8 ? (int)(CPU_ROWS_BYTES / row_bytes / 8 * 8) : 8;
 }
 
@@ -75,14 +77,30 @@ static inline float *cpu_row(const struct tensor *t, int row)
     return (float *)cpu_address(t->buffer, t->offset + (size_t)row * t->row_bytes);
 }
 
+/* The first of n ascending numbers that is not below `value`; n: all are. */
+static inline int cpu_lower_bound(const int32_t *number, int n, int32_t value)
+{
+    int low = 0;
+    while (low < n) {
+        const int middle = (low + n) / 2;
+        if (number[middle] < value)
+            low = middle + 1;
+        else
+            n = middle;
+    }
+    return low;
+}
+
 /* Call f(context, first, end) over pieces of 0..n_row, as many as n_row rows of row_work values are worth. */
 typedef void cpu_rows_fn(struct cpu_device *d, const void *context, int first, int end);
 void cpu_for_rows(struct cpu_device *d, cpu_rows_fn *f, const void *context, int n_row, int row_work);
 
 /* The first part of what adapters add to these products of x: a x of each entry (ops_cpu_adapt.c). */
 void cpu_adapt_inner(struct cpu_device *d, const struct product *product, int n_product, const struct tensor *x);
-/* The second part: added to the outputs first <= o < first + n_out, first being a multiple of 16. */
-void cpu_adapt_add(struct cpu_device *d, const struct product *product, int first, int n_out, int thread);
+/* The second part, of the rows first_row <= r < end_row: added to the outputs first <= o < first + n_out, first being a
+ * multiple of 16. */
+void cpu_adapt_add(struct cpu_device *d, const struct product *product, int first_row, int end_row, int first, int n_out,
+                   int thread);
 /* Both, for the whole product. */
 void cpu_adapt(struct cpu_device *d, const struct product *product, const struct tensor *x);
 

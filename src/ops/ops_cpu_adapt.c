@@ -110,7 +110,8 @@ static void add_chunk(struct cpu_device *d, const struct product *product, const
                               a->rows->scale[entry + i] * l->scale, n_out);
 }
 
-void cpu_adapt_add(struct cpu_device *d, const struct product *product, int first, int n_out, int thread)
+void cpu_adapt_add(struct cpu_device *d, const struct product *product, int first_row, int end_row, int first, int n_out,
+                   int thread)
 {
     const struct adaptation *a = product->adaptation;
     float *scratch = d->rest + (size_t)thread * CPU_REST_ROWS * CPU_REST_OUTS;
@@ -118,9 +119,12 @@ void cpu_adapt_add(struct cpu_device *d, const struct product *product, int firs
         const struct low_rank *l = a->low_rank[g];
         if (l == NULL)
             continue;
+        const int begin = a->rows->first[g], n_entry = a->rows->first[g + 1] - begin;
+        const int e_first = begin + cpu_lower_bound(a->rows->row + begin, n_entry, first_row),
+                  e_end = begin + cpu_lower_bound(a->rows->row + begin, n_entry, end_row);
         for (int o = 0; o < n_out; o += CPU_REST_OUTS)
-            for (int e = a->rows->first[g]; e < a->rows->first[g + 1]; e += CHUNK) {
-                const int left = a->rows->first[g + 1] - e, outs = n_out - o;
+            for (int e = e_first; e < e_end; e += CHUNK) {
+                const int left = e_end - e, outs = n_out - o;
                 add_chunk(d, product, l, e, left < CHUNK ? left : CHUNK, first + o, outs < CPU_REST_OUTS ? outs : CPU_REST_OUTS,
                           scratch);
             }
@@ -131,7 +135,8 @@ static void add_piece(void *context, int piece, int thread)
 {
     const struct inner *in = context;
     const int first = piece * CPU_REST_OUTS, left = in->product->out.n_col - first;
-    cpu_adapt_add(in->device, in->product, first, left < CPU_REST_OUTS ? left : CPU_REST_OUTS, thread);
+    cpu_adapt_add(in->device, in->product, 0, in->product->out.n_row, first, left < CPU_REST_OUTS ? left : CPU_REST_OUTS,
+                  thread);
 }
 
 void cpu_adapt(struct cpu_device *d, const struct product *product, const struct tensor *x)

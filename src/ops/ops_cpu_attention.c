@@ -96,6 +96,7 @@ struct attention_run {
     struct cpu_device *device;
     const struct attention_args *args;
     struct shape shape;
+    int first_item; /* of those at work: a tile of rows and heads each */
 };
 
 /* The rows of tile number `tile`: rows of a sequence are cut every `rows` of them. Returns the first row behind it. */
@@ -110,8 +111,8 @@ static int next_tile(const struct attention_args *a, int rows, int first)
 static struct shape shape_of(const struct cpu_device *d, const struct attention_args *a)
 {
     struct shape s = {0};
-    const int group = a->n_head / a->n_head_kv;
-    const int most = d->untiled ? 1 : ATTENTION_MAX_QUERIES;
+    const int group = a->n_head / a->n_head_kv, by_work = CPU_PIECE_WORK / (2 * ATTENTION_SEGMENT * a->head_dim);
+    const int most = d->untiled ? 1 : by_work < ATTENTION_MAX_QUERIES ? by_work : ATTENTION_MAX_QUERIES;
     s.heads = group < most ? group : most;
     s.rows = most / s.heads;
     s.n_sub = (group - 1) / s.heads + 1;
@@ -255,7 +256,7 @@ static void run_tile_segment(void *context, int piece, int thread)
     const struct attention_run *run = context;
     struct attention_scratch *x = &run->device->attention[thread];
     const int item = piece / run->shape.n_segment, segment = piece % run->shape.n_segment;
-    const struct tile t = tile_at(run->args, &run->shape, item);
+    const struct tile t = tile_at(run->args, &run->shape, run->first_item + item);
     load_queries(run->args, &t, x);
     int end;
     if (segment < segments_of(&t, x, &end) || segment >= end)
@@ -272,7 +273,7 @@ static void merge_tile(void *context, int piece, int thread)
 {
     const struct attention_run *run = context;
     struct attention_scratch *x = &run->device->attention[thread];
-    const struct tile t = tile_at(run->args, &run->shape, piece);
+    const struct tile t = tile_at(run->args, &run->shape, run->first_item + piece);
     load_queries(run->args, &t, x);
     const size_t n = (size_t)(t.n_row * t.n_head);
     int end;
@@ -283,19 +284,25 @@ static void merge_tile(void *context, int piece, int thread)
     finish(run, &t, x);
 }
 
+/* Tiles whose segments' states there is room for; 0: a tile takes its segments in turn. */
+static int tiles_at_once(const struct attention_run *run)
+{
+    if (run->device->n_thread == 1 || run->shape.n_segment == 1)
+        return 0;
+    return (int)(CPU_PARTIAL_FLOATS / ((size_t)run->shape.n_segment * partial_floats(run)));
+}
+
 void cpu_attention(struct device *d, const struct attention_args *args)
 {
     struct attention_run run = {.device = cpu_of(d), .args = args, .shape = shape_of(cpu_of(d), args)};
     struct thread_pool *pool = run.device->pool;
-    const int n_item = run.shape.n_tile * run.shape.n_per_row;
-    const size_t n_float = (size_t)n_item * (size_t)run.shape.n_segment * partial_floats(&run);
-    /* Few tiles and long rows, as when a single sequence decodes: segments keep all threads busy. */
-    if (run.device->n_thread > 1 && n_item < 4 * run.device->n_thread && run.shape.n_segment > 1 &&
-        n_float <= CPU_PARTIAL_FLOATS) {
-        pool_run(pool, run_tile_segment, &run, n_item * run.shape.n_segment);
-        pool_run(pool, merge_tile, &run, n_item);
-    } else {
+    const int n_item = run.shape.n_tile * run.shape.n_per_row, at_once = tiles_at_once(&run);
+    if (at_once == 0)
         pool_run(pool, run_tile, &run, n_item);
+    for (int n; at_once > 0 && run.first_item < n_item; run.first_item += n) {
+        n = n_item - run.first_item < at_once ? n_item - run.first_item : at_once;
+        pool_run(pool, run_tile_segment, &run, n * run.shape.n_segment);
+        pool_run(pool, merge_tile, &run, n);
     }
     cpu_quantize(d, &args->out);
 }

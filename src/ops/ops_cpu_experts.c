@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/float_math.h"
-#include "ops/ops_cpu.h"
+#include "ops/ops_cpu_product.h"
 
 static int32_t *int_row(const struct tensor *t, int row) { return (int32_t *)cpu_row(t, row); }
 
@@ -122,74 +122,61 @@ void cpu_gather_slots(struct device *d, const struct activation_view *out, const
     cpu_for_rows(cpu_of(d), gather_some_slots, &g, routing->row.n_col, x->f32.n_col);
 }
 
-/* One product's panels, cut into n_piece pieces of n_panel for each expert. */
-struct cut {
-    const struct product *product;
-    const struct matmul *kernel;
-    size_t panel_bytes;
-    int n_panel;
-    int n_piece;
-};
-
 enum {
     MAX_PRODUCTS = 4
 };
 
+/* The pieces of an expert's products follow each other, those of the experts that have rows too. */
 struct expert_run {
-    const struct cpu_device *device;
+    struct cpu_device *device;
+    const struct product *product;
+    int n_product;
     const struct activation_view *x;
-    struct cut cut[MAX_PRODUCTS];
-    int n_cut;
-    int n_piece; /* of all products of one expert */
+    size_t piece_bytes;
+    int n_group;
     const int32_t *expert, *first_slot;
+    int32_t first_piece[MAX_EXPERTS + 1];
 };
 
-static struct cut make_cut(const struct product *p, size_t piece_bytes)
+static struct cpu_cut cut_of(const struct expert_run *run, int i, int group)
 {
-    const struct matmul *m = p->weight->kernel;
-    const size_t bytes = m->panel_bytes(p->weight->n_in), n = piece_bytes / bytes;
-    const int n_all = (p->weight->n_out - 1) / m->nr + 1, n_panel = n < 1 ? 1 : n < (size_t)n_all ? (int)n : n_all;
-    return (struct cut){p, m, bytes, n_panel, (n_all - 1) / n_panel + 1};
-}
-
-/* The slots first <= s < end at one piece of an expert's matrix. */
-static void run_slots(const struct expert_run *run, const struct cut *cut, int expert, int piece, int first, int end)
-{
-    const struct weight *w = cut->product->weight;
-    const struct tensor *x = w->wants_q8 ? &run->x->q8 : &run->x->f32, *to = &cut->product->out;
-    const int o = piece * cut->n_panel * cut->kernel->nr, most = cut->n_panel * cut->kernel->nr;
-    const char *packed = cpu_address(w->buffer, w->offset + (size_t)expert * w->expert_bytes) +
-                         (size_t)(piece * cut->n_panel) * cut->panel_bytes;
-    const int step = cpu_rows_at_a_time(run->device, x->row_bytes);
-    for (int s = first; s < end; s += step)
-        cut->kernel->run(cpu_row(to, s) + o, to->row_bytes / sizeof(float), packed, cpu_row(x, s), x->row_bytes,
-                         end - s < step ? end - s : step, w->n_out - o < most ? w->n_out - o : most, w->n_in);
+    return cpu_cut_product(run->product[i].weight, run->x, run->first_slot[group + 1] - run->first_slot[group],
+                           run->piece_bytes);
 }
 
 static void run_piece(void *context, int piece, int thread)
 {
-    (void)thread;
     const struct expert_run *run = context;
-    const int group = piece / run->n_piece;
-    int rest = piece % run->n_piece, i = 0;
-    while (rest >= run->cut[i].n_piece)
-        rest -= run->cut[i++].n_piece;
-    run_slots(run, &run->cut[i], run->expert[group], rest, run->first_slot[group], run->first_slot[group + 1]);
+    const int group = cpu_lower_bound(run->first_piece, run->n_group, piece + 1) - 1;
+    const int first = run->first_slot[group], n_slot = run->first_slot[group + 1] - first;
+    int i = 0;
+    piece -= run->first_piece[group];
+    struct cpu_cut cut = cut_of(run, i, group);
+    while (piece >= cut.n_piece) {
+        piece -= cut.n_piece;
+        cut = cut_of(run, ++i, group);
+    }
+    const struct weight *w = run->product[i].weight;
+    const char *packed = cpu_address(w->buffer, w->offset + (size_t)run->expert[group] * w->expert_bytes);
+    const struct cpu_block b = cpu_block_at(&cut, piece, &run->product[i], run->x, packed, first, n_slot);
+    cpu_multiply(run->device, &b, thread);
 }
 
 void cpu_matmul_experts(struct device *d, const struct product *product, int n_product, const struct activation_view *x,
                         const struct routing *routing)
 {
     const int32_t *group = int_row(&routing->group, 0);
-    struct expert_run run = {.device = cpu_of(d), .x = x, .expert = group + 1, .first_slot = group + 1 + routing->n_expert};
-    size_t piece = product[0].weight->expert_bytes * (size_t)group[0] / (4 * (size_t)cpu_of(d)->n_thread);
-    if (routing->row.n_col > group[0] && piece > CPU_PIECE_BYTES)
-        piece = CPU_PIECE_BYTES;
-    for (; run.n_cut < n_product && run.n_cut < MAX_PRODUCTS; run.n_cut++) {
-        run.cut[run.n_cut] = make_cut(&product[run.n_cut], piece);
-        run.n_piece += run.cut[run.n_cut].n_piece;
+    struct expert_run run = {.device = cpu_of(d), .product = product, .x = x, .n_group = group[0], .expert = group + 1};
+    run.first_slot = group + 1 + routing->n_expert;
+    run.n_product = n_product < MAX_PRODUCTS ? n_product : MAX_PRODUCTS;
+    run.piece_bytes =
+        cpu_piece_bytes(run.device, product[0].weight->expert_bytes * (size_t)group[0], routing->row.n_col == group[0]);
+    for (int g = 0; g < run.n_group; g++) {
+        run.first_piece[g + 1] = run.first_piece[g];
+        for (int i = 0; i < run.n_product; i++)
+            run.first_piece[g + 1] += cut_of(&run, i, g).n_piece;
     }
-    pool_run(cpu_of(d)->pool, run_piece, &run, group[0] * run.n_piece);
+    pool_run(run.device->pool, run_piece, &run, run.first_piece[run.n_group]);
     if (n_product > MAX_PRODUCTS)
         cpu_matmul_experts(d, product + MAX_PRODUCTS, n_product - MAX_PRODUCTS, x, routing);
 }

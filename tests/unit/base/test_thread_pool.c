@@ -130,6 +130,36 @@ static void pieces_round_to_nearest_whatever_the_caller_set(void **state)
     pool_free(pool);
 }
 
+struct absence {
+    _Atomic int n_begun, n_done;
+    int n_done_meanwhile;
+};
+
+/* The first piece takes until all others are done, as if its thread had lost its CPU. */
+static void be_absent(void *context, int piece, int thread)
+{
+    struct absence *a = context;
+    (void)piece;
+    (void)thread;
+    if (a->n_begun++ == 0) {
+        const struct timespec pause = {.tv_nsec = 1000000};
+        for (int i = 0; i < 20000 && a->n_done < MAX_PIECES - 1; i++)
+            nanosleep(&pause, NULL);
+        a->n_done_meanwhile = a->n_done;
+    }
+    a->n_done++;
+}
+
+static void an_absent_thread_holds_up_one_piece(void **state)
+{
+    (void)state;
+    struct thread_pool *pool = make_pool(2);
+    struct absence a = {0};
+    pool_run(pool, be_absent, &a, MAX_PIECES);
+    assert_int_equal(a.n_done_meanwhile, MAX_PIECES - 1);
+    pool_free(pool);
+}
+
 static void look_at_signals(void *context, int piece, int thread)
 {
     sigset_t held;
@@ -177,6 +207,7 @@ int main(void)
         cmocka_unit_test(many_short_jobs_follow_each_other),
         cmocka_unit_test(sleeping_threads_wake),
         cmocka_unit_test(pieces_round_to_nearest_whatever_the_caller_set),
+        cmocka_unit_test(an_absent_thread_holds_up_one_piece),
         cmocka_unit_test(number_of_threads_is_checked),
         cmocka_unit_test(signals_go_to_the_caller),
     };
