@@ -1,8 +1,10 @@
 /* server.c: the parts of the server put together, and taken apart in the opposite order. */
 #include "server/server.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 
 #include "base/clock.h"
@@ -103,6 +105,9 @@ enum mr_status server_load(struct server *s, bool (*progress)(void *context, siz
     const int64_t begin_us = clock_us();
     MR_TRY(hosted_model_open(s->model, s->settings, progress, context, err));
     MR_TRY(measure_model(s, s->model, begin_us, err));
+    /* Pages are locked as they are first touched: the cache's memory is far larger than what is used of it. */
+    if (s->settings->mlock && mlockall(MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT) != 0)
+        return mr_fail(err, MR_NO_SUPPORT, "mlock: %s; the limit is that of ulimit -l", strerror(errno));
     MR_TRY(dispatch_add_link(s->dispatch, s->model->engine, err));
     atomic_store_explicit(&s->phase, SERVER_READY, memory_order_release);
     return MR_OK;
