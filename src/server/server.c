@@ -13,6 +13,7 @@
 #include "base/memory.h"
 #include "measure/limits.h"
 #include "server/access_log.h"
+#include "server/api/stored_responses.h"
 #include "server/dispatch.h"
 #include "server/engine_link.h"
 #include "server/exchange_state.h"
@@ -24,6 +25,7 @@
 #include "server/workers.h"
 
 enum {
+    STORED_BYTES = 64 << 20, /* of responses by their id */
     POLL_MS = 10,
     FLUSH_MS = 2000 /* for last replies to go out */
 };
@@ -41,6 +43,9 @@ static enum mr_status start_parts(struct server *s, struct mr_error *err)
                                             .clock_context = settings->engine.clock_context};
     MR_TRY(metrics_create(&s->metrics, &options, err));
     MR_TRY(metrics_start(s->metrics, err));
+    s->responses = stored_responses_create(STORED_BYTES);
+    if (s->responses == NULL)
+        return mr_fail(err, MR_NO_MEMORY, "no memory for the server");
     MR_TRY(access_log_open(&s->access_log, settings->access_log, err));
     MR_TRY(dispatch_create(&s->dispatch, err));
     MR_TRY(workers_create(&s->workers, err));
@@ -169,5 +174,6 @@ void server_free(struct server *s)
     access_log_close(s->access_log);
     metrics_free(s->metrics);
     key_ring_free(s->keys);
+    stored_responses_free(s->responses);
     free(s);
 }
