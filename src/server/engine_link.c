@@ -203,6 +203,21 @@ static void tell(struct engine_link *l)
         eventfd_write(l->event_fd, 1);
 }
 
+/* What was asked for since the last step. The lock is held, but not all the time. */
+static void obey(struct engine_link *l)
+{
+    struct call *calls = l->calls;
+    l->calls = NULL;
+    swap(&l->requests, &l->taking);
+    pthread_mutex_unlock(&l->lock);
+    submit_all(l);
+    cancel_all(l);
+    move_events(l);
+    answer_calls(l, calls);
+    pthread_mutex_lock(&l->lock);
+    tell(l); /* a step may take long */
+}
+
 static void *run(void *context)
 {
     struct engine_link *l = context;
@@ -213,14 +228,9 @@ static void *run(void *context)
             pthread_cond_wait(&l->wake, &l->lock);
         if (l->stop)
             break;
-        struct call *calls = l->calls;
-        l->calls = NULL;
-        swap(&l->requests, &l->taking);
+        if (has_work(l))
+            obey(l);
         pthread_mutex_unlock(&l->lock);
-        submit_all(l);
-        cancel_all(l);
-        move_events(l);
-        answer_calls(l, calls);
         if (!mr_engine_is_idle(l->engine))
             mr_engine_step(l->engine);
         move_events(l);

@@ -146,7 +146,7 @@ void exchange_reply_json(struct exchange *x, int http, json_t *value)
 
 void exchange_put_header(struct exchange *x, const char *name, const char *value)
 {
-    if (x->n_header == EXCHANGE_HEADERS_MAX)
+    if (x->http != 0 || x->n_header == EXCHANGE_HEADERS_MAX)
         return;
     const struct header_field field = {.name = mem_string(name, strlen(name)), .value = mem_string(value, strlen(value))};
     if (field.name == NULL || field.value == NULL || strpbrk(value, "\r\n") != NULL) {

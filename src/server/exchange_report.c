@@ -43,8 +43,9 @@ void exchange_report_first_byte(struct exchange *x)
 
 void exchange_report_done(struct exchange *x)
 {
-    const char *path = x->route.endpoint != NULL ? x->route.endpoint->path : "";
+    static const struct endpoint none = {.method = "", .path = ""};
+    const struct endpoint *e = x->route.endpoint != NULL ? x->route.endpoint : &none; /* its texts are kept */
     for (int i = 0; i < x->n_request; i++)
         metrics_request_end(x->model->metrics, &x->life[i]);
-    metrics_http(x->server->metrics, x->method, path, x->http, x->body.n + x->n_discarded, (size_t)x->n_sent);
+    metrics_http(x->server->metrics, e->method, e->path, x->http, x->body.n + x->n_discarded, (size_t)x->n_sent);
 }

@@ -185,12 +185,15 @@ static struct MHD_Response *make_response(struct exchange *x)
     if (response != NULL) {
         x->n_sent = (int64_t)x->out.n;
         string_buffer_init(&x->out); /* its memory is the response's now */
+        pthread_mutex_lock(&x->lock);
         exchange_report_first_byte(x);
+        pthread_mutex_unlock(&x->lock);
     }
     return response;
 }
 
-/* The lock is held. */
+/* What is read of x here does not change any more. Without the lock: libmicrohttpd holds a response's own while it calls
+ * read_stream, which takes the exchange's. */
 static enum MHD_Result queue_reply(struct exchange *x)
 {
     struct MHD_Response *response = make_response(x);
@@ -218,18 +221,16 @@ static enum MHD_Result queue_reply(struct exchange *x)
 /* Send what there is, or wait for it. */
 static enum MHD_Result send_or_wait(struct exchange *x)
 {
-    enum MHD_Result result = MHD_YES;
     pthread_mutex_lock(&x->lock);
-    if (x->is_gone) {
-        result = MHD_NO;
-    } else if (x->http != 0) {
-        result = queue_reply(x);
-    } else {
+    const bool is_gone = x->is_gone, has_reply = x->http != 0;
+    if (!is_gone && !has_reply) {
         x->is_waiting = true;
         MHD_suspend_connection(x->connection);
     }
     pthread_mutex_unlock(&x->lock);
-    return result;
+    if (is_gone)
+        return MHD_NO;
+    return has_reply ? queue_reply(x) : MHD_YES;
 }
 
 /* Whether the server can answer this now. */

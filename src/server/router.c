@@ -9,10 +9,10 @@ static bool matches(const char *pattern, const struct target *target, struct rou
 {
     out->n_parameter = 0;
     for (int i = 0; i < target->n_segment; i++) {
-        if (*pattern++ != '/')
+        if (*pattern++ != '/' || target->segment[i][0] == '\0')
             return false;
         const size_t n = strcspn(pattern, "/");
-        if (n > 1 && *pattern == '{' && out->n_parameter < ROUTE_PARAMETERS_MAX && target->segment[i][0] != '\0')
+        if (n > 1 && *pattern == '{' && out->n_parameter < ROUTE_PARAMETERS_MAX)
             out->parameter[out->n_parameter++] =
                 (struct route_parameter){.name = pattern + 1, .n_name = n - 2, .value = target->segment[i]};
         else if (strlen(target->segment[i]) != n || memcmp(pattern, target->segment[i], n) != 0)
