@@ -15,7 +15,7 @@ from pathlib import Path
 
 sys.path.append(str(Path(__file__).resolve().parent.parent / "cli"))
 
-from program import MILLRACE, PATIENCE_S, SMOLLM2, needs_smollm2  # noqa: E402,F401
+from program import MILLRACE, PATIENCE_S, SMOLLM2, needs_smollm2, run  # noqa: E402,F401
 
 # A context and a batch that fit small machines; later options win.
 OPTIONS = ("--port", "0", "-c", "2048", "--max-batch-size", "8")

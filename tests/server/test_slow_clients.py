@@ -1,0 +1,168 @@
+"""Clients that take their time, or hold many connections, cost the server and others little."""
+import json
+import os
+import resource
+import socket
+import time
+
+import pytest
+
+from server import Server, needs_smollm2, raw_request, read_until
+
+pytestmark = needs_smollm2
+
+IDLE_CONNECTIONS = 10000
+
+
+@pytest.fixture(scope="module")
+def impatient():
+    with Server("--request-timeout", "2", "--idle-timeout", "3", "--keep-alive", "1") as s:
+        yield s
+
+
+def drip(c, text, deadline):
+    """Send a byte at a time until the other side closes; seconds that it took."""
+    begin = time.monotonic()
+    c.settimeout(0.2)
+    for byte in text:
+        try:
+            c.sendall(bytes([byte]))
+            if c.recv(1000) == b"":
+                break
+        except TimeoutError:
+            pass
+        except OSError:
+            break
+        assert time.monotonic() - begin < deadline
+    return time.monotonic() - begin
+
+
+@pytest.mark.parametrize("part", ["line", "headers", "body"])
+def test_who_drips_a_request_is_cut_off(impatient, part):
+    text = {"line": b"GET /" + b"a" * 500, "headers": b"GET / HTTP/1.1\r\nHost: l\r\nA: " + b"a" * 500,
+            "body": b"POST /completion HTTP/1.1\r\nHost: l\r\nContent-Length: 1000\r\n\r\n" + b"a" * 500}[part]
+    with impatient.connect() as c:
+        at = text.find(b"\r\n\r\n") + 4 if part == "body" else text.find(b"\r\n") + 2 if part == "headers" else 0
+        c.sendall(text[:at])
+        drip(c, text[at:], deadline=60)
+        assert impatient.get("/health").status == 200
+
+
+def test_an_idle_connection_is_closed(impatient):
+    with impatient.connect() as c:
+        assert c.recv(10) == b""
+
+
+def test_a_silent_stream_says_that_it_lives():
+    with Server("--keep-alive", "1", "--max-batch-size", "1") as s:
+        fields = {"prompt": "Once", "n_predict": 1900, "ignore_eos": True, "stream": True}
+        with s.connect() as first, s.connect() as second:
+            first.sendall(raw_request("POST", "/completion", json.dumps(fields).encode()))
+            read_until(first, b"data: ")
+            second.sendall(raw_request("POST", "/completion", json.dumps({**fields, "n_predict": 2}).encode()))
+            read_until(second, b": keep-alive\n\n")
+
+
+def test_beyond_the_limit_of_connections_one_waits():
+    with Server("--max-connections", "5") as s:
+        held = [s.connect() for _ in range(5)]
+        with s.connect() as more:
+            more.sendall(raw_request("GET", "/health"))
+            more.settimeout(0.5)
+            with pytest.raises(TimeoutError):
+                more.recv(100)
+            held.pop().close()
+            more.settimeout(60)
+            assert more.recv(100).startswith(b"HTTP/1.1 200")
+        for c in held:
+            c.close()
+
+
+def test_a_header_that_is_too_long_is_refused(impatient):
+    with impatient.connect() as c:
+        c.sendall(b"GET /health HTTP/1.1\r\nHost: l\r\nA: " + b"a" * 40000 + b"\r\n\r\n")
+        assert c.recv(100).startswith((b"HTTP/1.1 431", b"HTTP/1.0 431"))
+
+
+@pytest.mark.parametrize("text", [b"\0" * 100 + b"\r\n\r\n", b"GET\r\n\r\n", b"GET /health HTTP/9.9\r\nHost: l\r\n\r\n",
+                                  b"GET /health HTTP/1.1\r\nHost: l\r\nContent-Length: x\r\n\r\n",
+                                  b"POST /completion HTTP/1.1\r\nHost: l\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+                                  b"GET /%00 HTTP/1.1\r\nHost: l\r\n\r\n", b"GET /%zz HTTP/1.1\r\nHost: l\r\n\r\n",
+                                  b"GET /a%ff HTTP/1.1\r\nHost: l\r\n\r\n", b"GET //// HTTP/1.1\r\nHost: l\r\n\r\n",
+                                  b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"])
+def test_what_is_no_request_is_4xx_or_closed(impatient, text):
+    with impatient.connect() as c:
+        c.sendall(text)
+        try:
+            reply = c.recv(1000)
+        except ConnectionResetError:
+            reply = b""
+        assert reply == b"" or reply[9:10] in (b"4", b"5") and reply[9:12] in (b"400", b"404", b"405", b"501", b"505")
+    assert impatient.get("/health").status == 200
+
+
+def memory_kb(pid):
+    with open(f"/proc/{pid}/status") as f:
+        return int(next(line.split()[1] for line in f if line.startswith("VmRSS")))
+
+
+def cpu_s(pid):
+    with open(f"/proc/{pid}/stat") as f:
+        fields = f.read().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def test_ten_thousand_idle_connections_cost_little():
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    n = min(IDLE_CONNECTIONS, hard - 200)
+    if n < IDLE_CONNECTIONS:
+        print(f"only {n} connections: the limit of open files is {hard}")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, n + 200), hard))
+    try:
+        with Server("--max-connections", "20000") as s:
+            before = memory_kb(s.pid)
+            held = []
+            for i in range(n):
+                c = socket.socket()
+                c.bind((f"127.0.0.{2 + i // 20000}", 0))
+                c.connect(("127.0.0.1", s.port))
+                held.append(c)
+            s.wait_until(lambda: s.get("/health").status == 200)
+            per_connection = (memory_kb(s.pid) - before) / n
+            assert per_connection < 40, f"{per_connection} KiB each"
+            used = cpu_s(s.pid)
+            time.sleep(1)
+            assert cpu_s(s.pid) - used < 0.5
+            for c in held:
+                c.close()
+            s.wait_until(lambda: s.get("/health").status == 200)
+            assert s.post("/completion", {"prompt": "a", "n_predict": 1}).status == 200
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_memory_is_flat_over_many_requests():
+    body = json.dumps({"prompt": "The capital of France is", "n_predict": 1}).encode()
+    with Server() as s, s.connect() as c:
+
+        def ask(n):
+            for _ in range(n):
+                c.sendall(raw_request("POST", "/completion", body, connection="keep-alive"))
+                head, rest = read_until(c, b"\r\n\r\n").split(b"\r\n\r\n", 1)
+                length = int(next(x.split(b":")[1] for x in head.split(b"\r\n") if x.startswith(b"Content-Length")))
+                while len(rest) < length:
+                    rest += c.recv(65536)
+
+        ask(100)
+        before = memory_kb(s.pid)
+        ask(200)
+        assert memory_kb(s.pid) - before < 2000  # 10 KiB a request would show
+
+
+def test_an_idle_server_uses_no_cpu():
+    with Server() as s:
+        s.post("/completion", {"prompt": "a", "n_predict": 1})
+        time.sleep(0.3)
+        used = cpu_s(s.pid)
+        time.sleep(2)
+        assert cpu_s(s.pid) - used < 0.1  # of 2 s; a thread that spins would use all of them
