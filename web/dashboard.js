@@ -32,7 +32,7 @@ function tile(label) {
 }
 
 export class Dashboard {
-    #root = document.getElementById("view-dashboard");
+    #root = document.getElementById("dashboard");
     #readings = new Readings();
     #timer = 0;
     #isActive = false;
