@@ -23,6 +23,7 @@ int command_run(int argc, char **argv);
 int command_serve(int argc, char **argv);
 int command_template(int argc, char **argv);
 int command_tokenize(int argc, char **argv);
+int command_tune(int argc, char **argv);
 int command_version(int argc, char **argv);
 
 #endif

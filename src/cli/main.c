@@ -17,6 +17,7 @@ static const struct command commands[] = {
     {"adapter", "convert a LoRA adapter to GGUF", command_adapter},
     {"key", "make an API key for the server", command_key},
     {"perplexity", "measure how well a model predicts a text", command_perplexity},
+    {"tune", "measure which settings serve a model best here", command_tune},
     {"version", "print the version", command_version},
 };
 
