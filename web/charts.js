@@ -7,6 +7,7 @@ const BOTTOM = 16;
 const MIN_SAMPLES = 60; // one a second
 const MAX_SAMPLES = 180;
 const MAX_CELLS = 1024;
+const BLOCKS_HEIGHT = 140; // about
 
 // A round number at or above x: 1, 2 or 5 times a power of ten.
 export function roundUp(x) {
@@ -126,17 +127,18 @@ export class BlockPicture {
     draw() {
         const total = this.parts.reduce((sum, part) => sum + part.n, 0);
         const width = this.canvas.clientWidth;
-        const height = this.canvas.clientHeight;
         if (total === 0 || width === 0) {
             return;
         }
         const perCell = Math.ceil(total / MAX_CELLS);
         const cells = Math.ceil(total / perCell);
-        const columns = Math.max(1, Math.ceil(Math.sqrt(cells * width / height)));
-        const size = Math.min(width / columns, height / Math.ceil(cells / columns));
+        const columns = Math.max(1, Math.round(Math.sqrt(cells * width / BLOCKS_HEIGHT)));
+        const size = width / columns;
+        const height = Math.ceil(cells / columns) * size;
         const scale = window.devicePixelRatio;
         this.canvas.width = width * scale;
         this.canvas.height = height * scale;
+        this.canvas.style.height = `${height}px`;
         const context = this.canvas.getContext("2d");
         context.scale(scale, scale);
         const gap = size > 5 ? 1.5 : 0.5;

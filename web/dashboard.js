@@ -32,7 +32,7 @@ function tile(label) {
 }
 
 export class Dashboard {
-    #root = document.getElementById("dashboard");
+    #root = document.getElementById("view-dashboard");
     #readings = new Readings();
     #timer = 0;
     #isActive = false;

@@ -56,7 +56,7 @@ class Page {
         const wanted = location.hash.slice(1);
         const view = VIEWS.includes(wanted) ? wanted : "chat";
         for (const name of VIEWS) {
-            byId(name).hidden = name !== view;
+            byId(`view-${name}`).hidden = name !== view;
             byId(`to-${name}`).toggleAttribute("aria-current", name === view);
         }
         document.title = view === "chat" ? "Millrace" : "Millrace – dashboard";
