@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "cli/arguments.h"
 #include "cli/command.h"
 #include "cli/output.h"
 #include "cli/serve_arguments.h"
@@ -74,25 +75,46 @@ static void print_address(const struct server *s)
     fflush(stdout);
 }
 
-int command_serve(int argc, char **argv)
+/* Show what holds. Files that are named must be there. */
+static int show_settings(const struct settings *s, const char *command)
 {
-    struct serve_arguments arguments;
+    struct string_buffer text;
+    struct mr_error err = {{0}};
+    if (settings_check_files(s, &err) != MR_OK)
+        return arguments_fail(command, "%s", err.message);
+    string_buffer_init(&text);
+    settings_write(s, &text);
+    const int status = output_text(command, &text);
+    string_buffer_release(&text);
+    return status;
+}
+
+static int serve(const struct server_settings *settings, const char *command)
+{
     struct server *s = NULL;
     struct mr_error err = {{0}};
     sigset_t signals;
-    const int exit_status = serve_arguments_parse(&arguments, argc, argv);
-    if (exit_status != ARGUMENTS_GO_ON)
-        return exit_status;
     block_signals(&signals);
-    enum mr_status status = server_start(&s, &arguments.settings, &err);
+    enum mr_status status = server_start(&s, settings, &err);
     if (status == MR_OK) {
         print_address(s);
         status = server_load(s, load_on, NULL, &err);
     }
     if (status == MR_OK) {
-        serve_on(s, &signals, argv[0]);
+        serve_on(s, &signals, command);
         server_drain(s, wait_on, NULL);
     }
     server_free(s);
-    return status == MR_OK || (status == MR_CANCELLED && end_is_wanted()) ? 0 : output_fail_status(argv[0], status, &err);
+    return status == MR_OK || (status == MR_CANCELLED && end_is_wanted()) ? 0 : output_fail_status(command, status, &err);
+}
+
+int command_serve(int argc, char **argv)
+{
+    struct serve_arguments arguments;
+    int status = serve_arguments_parse(&arguments, argc, argv);
+    if (status != ARGUMENTS_GO_ON)
+        return status;
+    status = arguments.check ? show_settings(arguments.settings, argv[0]) : serve(settings_values(arguments.settings), argv[0]);
+    settings_free(arguments.settings);
+    return status;
 }

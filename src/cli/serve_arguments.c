@@ -1,273 +1,168 @@
-/* serve_arguments.c: the options of `millrace serve`, from the command line to the settings of a server. */
+/* serve_arguments.c: options made from the table of settings. */
 #include "cli/serve_arguments.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-#define FIELD(name) offsetof(struct serve_arguments, settings.name)
-#define LIST(name)  offsetof(struct serve_arguments, name)
+#include "base/memory.h"
+#include "cli/arguments.h"
 
-/* In the order of enum mr_precision, enum mr_latency. */
-static const char *const precisions[] = {"auto", "fp32", "bf16", "fp16", "int8", "int4", NULL};
-static const char *const latency_metrics[] = {"ttft", "e2e", NULL};
-static const char *const kv_types[] = {"auto", "int8", NULL};
+enum {
+    GROUPS_MAX = 16,
+    TITLE_BYTES = 64
+};
 
-static const struct argument model_rows[] = {
-    {.name = "model",
-     .letter = 'm',
+/* Options as they are given, before the settings are there. */
+struct given {
+    struct argument_list *list; /* by row of the table */
+    struct argument *rows;      /* those of a group behind the other, each group with its end */
+    struct argument_group group[GROUPS_MAX];
+    char title[GROUPS_MAX][TITLE_BYTES];
+    int n_groups;
+};
+
+static const struct argument source_rows[] = {
+    {.name = "config",
      .value = "FILE",
-     .help = "GGUF file of the model",
+     .help = "Deployment file in YAML; the environment (MILLRACE_PORT=...) wins over it, and options win over both",
      .parse = argument_string,
-     .offset = FIELD(model)},
-    {.name = "alias",
-     .value = "NAME",
-     .help = "Its name in the API (default: the file's name without .gguf)",
-     .parse = argument_string,
-     .offset = FIELD(alias)},
-    {.name = "served-model-name"},
-    {.name = "chat-template",
-     .value = "NAME|FILE",
-     .help = "Chat template: a built-in name or a Jinja file (default: the model's own)",
-     .parse = argument_string,
-     .offset = FIELD(chat_template)},
-    {.name = "threads",
-     .letter = 't',
-     .value = "N",
-     .help = "Threads that compute (default: one for each CPU); results do not depend on it",
-     .parse = argument_int,
-     .offset = FIELD(engine.threads),
-     .low = 1,
-     .high = 1024},
-    {.name = "precision",
-     .value = "NAME",
-     .help = "Arithmetic: auto, fp32, bf16, fp16, int8 or int4 (default: auto)",
-     .parse = argument_choice,
-     .offset = FIELD(engine.precision),
-     .choice = precisions},
-    {.name = "dtype"},
-    {.name = "kv-type",
-     .value = "NAME",
-     .help = "Keys and values in the cache: auto, as the precision says, or int8 (default: auto)",
-     .parse = argument_choice,
-     .offset = FIELD(engine.kv_int8),
-     .choice = kv_types},
-    {.name = "ctx-size",
-     .letter = 'c',
-     .value = "N",
-     .help = "Context of a request in tokens, prompt and answer together (default: 0, the model's own up to 32768)",
-     .parse = argument_int,
-     .offset = FIELD(engine.n_ctx),
-     .low = 0,
-     .high = 1 << 24},
-    {.name = "max-model-len"},
+     .offset = offsetof(struct serve_arguments, config)},
+    {.name = "check",
+     .help = "Check all settings, show what holds as a deployment file, and end",
+     .parse = argument_flag,
+     .offset = offsetof(struct serve_arguments, check)},
     {0}};
 
-static const struct argument engine_rows[] = {
-    {.name = "max-batch-size",
-     .value = "N",
-     .help = "Answers that run at a time (default: 32)",
-     .parse = argument_int,
-     .offset = FIELD(engine.max_running),
-     .low = 1,
-     .high = 64},
-    {.name = "parallel"},
-    {.name = "max-num-seqs"},
-    {.name = "max-queue",
-     .value = "N",
-     .help = "Requests that may wait (default: 512)",
-     .parse = argument_int,
-     .offset = FIELD(engine.max_queue),
-     .low = 1,
-     .high = 65536},
-    {.name = "kv-tokens",
-     .value = "N",
-     .help = "Tokens that the cache holds (default: max-batch-size times the context)",
-     .parse = argument_int,
-     .offset = FIELD(engine.kv_tokens),
-     .low = 1,
-     .high = 1 << 30},
-    {.name = "prompt-chunk",
-     .value = "N",
-     .help = "Rows of a prompt in one step at most (default: 512); results do not depend on it",
-     .parse = argument_int,
-     .offset = FIELD(engine.prompt_chunk),
-     .low = 1,
-     .high = 65536},
-    {.name = "latency-target",
-     .value = "MS",
-     .help = "First token, or answer, within this time; who would wait longer is refused (default: none)",
-     .parse = argument_int,
-     .offset = FIELD(engine.latency_target_ms),
-     .high = 3600000},
-    {.name = "latency-metric",
-     .value = "NAME",
-     .help = "What --latency-target is about: ttft or e2e (default: ttft)",
-     .parse = argument_choice,
-     .offset = FIELD(engine.latency_metric),
-     .choice = latency_metrics},
-    {.name = "itl-target",
-     .value = "MS",
-     .help = "Time of a step while answers are generated; 0: any (default: 50)",
-     .parse = argument_int,
-     .offset = FIELD(engine.itl_target_ms),
-     .high = 3600000},
-    {.name = "low-load",
-     .value = "SHARE",
-     .help = "Up to this load batches are filled (default: 0.6)",
-     .parse = argument_float,
-     .offset = FIELD(engine.low_load),
-     .high = 1000},
-    {.name = "high-load",
-     .value = "SHARE",
-     .help = "From this load on prompts run one at a time (default: 0.8)",
-     .parse = argument_float,
-     .offset = FIELD(engine.high_load),
-     .high = 1000},
-    {.name = "pin-prompt",
-     .value = "FILE",
-     .help = "Compute this text first and keep it in the cache (may be repeated)",
-     .parse = argument_append,
-     .offset = LIST(pin)},
-    {.name = "cache-dir",
-     .value = "DIR",
-     .help = "Keep prompts' keys and values in this folder, for the next start (default: none)",
-     .parse = argument_string,
-     .offset = FIELD(engine.cache_dir)},
-    {.name = "cache-bytes",
-     .value = "N",
-     .help = "Bytes of files there at most, such as 500M or 8G (default: 4G)",
-     .parse = argument_size,
-     .offset = FIELD(engine.cache_bytes),
-     .low = 1,
-     .high = 9007199254740992.0},
-    {.name = "cache-host-bytes",
-     .value = "N",
-     .help = "Host memory for keys and values that leave the cache (default: none; 256M with --cache-dir)",
-     .parse = argument_size,
-     .offset = FIELD(engine.cache_host_bytes),
-     .low = 1,
-     .high = 9007199254740992.0},
-    {.name = "response-bytes",
-     .value = "N",
-     .help = "Memory for whole answers, given again to equal requests (default: 0, none)",
-     .parse = argument_size,
-     .offset = FIELD(engine.response_bytes),
-     .high = 9007199254740992.0},
-    {0}};
+/* An option without a value says true, or false where it begins with "no-". */
+static enum mr_status note(void *field, const char *text, const struct argument *a, struct mr_error *err)
+{
+    return argument_append(field, a->value != NULL ? text : strncmp(a->name, "no-", 3) == 0 ? "false" : "true", a, err);
+}
 
-static const struct argument server_rows[] = {
-    {.name = "host",
-     .value = "ADDRESS",
-     .help = "Where to listen; others than loopback need a key (default: 127.0.0.1)",
-     .parse = argument_string,
-     .offset = FIELD(host)},
-    {.name = "port",
-     .value = "N",
-     .help = "0: a free one, which is printed (default: 8080)",
-     .parse = argument_int,
-     .offset = FIELD(port),
-     .high = 65535},
-    {.name = "api-key",
-     .value = "KEY",
-     .help = "Clients must send this key (may be repeated)",
-     .parse = argument_append,
-     .offset = LIST(api_key)},
-    {.name = "api-key-file",
-     .value = "FILE",
-     .help = "Keys, hashed, with their limits",
-     .parse = argument_string,
-     .offset = FIELD(api_keys_file)},
-    {.name = "insecure", .help = "Listen on any address without a key", .parse = argument_flag, .offset = FIELD(insecure)},
-    {.name = "cors-origin",
-     .value = "ORIGINS",
-     .help = "Pages of these origins may ask: a list with commas, or * (default: none)",
-     .parse = argument_string,
-     .offset = FIELD(cors_origin)},
-    {.name = "ssl-cert-file",
-     .value = "FILE",
-     .help = "Certificate in PEM; HTTPS from then on",
-     .parse = argument_string,
-     .offset = FIELD(tls_certificate)},
-    {.name = "ssl-certfile"},
-    {.name = "ssl-key-file", .value = "FILE", .help = "Its key", .parse = argument_string, .offset = FIELD(tls_key)},
-    {.name = "ssl-keyfile"},
-    {.name = "max-body-bytes",
-     .value = "N",
-     .help = "Of one request (default: 32M)",
-     .parse = argument_size,
-     .offset = FIELD(max_body_bytes),
-     .low = 1024,
-     .high = 1073741824.0},
-    {.name = "max-connections",
-     .value = "N",
-     .help = "At a time (default: 10000)",
-     .parse = argument_int,
-     .offset = FIELD(max_connections),
-     .low = 1,
-     .high = 1000000},
-    {.name = "max-connections-per-address",
-     .value = "N",
-     .help = "The same for one address; 0: no limit (default: 0)",
-     .parse = argument_int,
-     .offset = FIELD(max_connections_per_address),
-     .high = 1000000},
-    {.name = "request-timeout",
-     .value = "S",
-     .help = "In which a client sends a whole request (default: 60)",
-     .parse = argument_int,
-     .offset = FIELD(request_timeout_s),
-     .low = 1,
-     .high = 86400},
-    {.name = "idle-timeout",
-     .value = "S",
-     .help = "Of a connection between two requests (default: 120)",
-     .parse = argument_int,
-     .offset = FIELD(idle_timeout_s),
-     .low = 1,
-     .high = 86400},
-    {.name = "keep-alive",
-     .value = "S",
-     .help = "A stream that is silent so long says that it lives; 0: never (default: 10)",
-     .parse = argument_int,
-     .offset = FIELD(keep_alive_s),
-     .high = 86400},
-    {.name = "drain",
-     .value = "S",
-     .help = "For running requests when the server is told to end (default: 30)",
-     .parse = argument_int,
-     .offset = FIELD(drain_s),
-     .high = 86400},
-    {.name = "access-log",
-     .value = "FILE",
-     .help = "One line of JSON for each request; -: standard output (default: none)",
-     .parse = argument_string,
-     .offset = FIELD(access_log)},
-    {0}};
+/* "server" of "server.port"; "" of "port". */
+static size_t section_bytes(const char *path)
+{
+    const char *dot = strchr(path, '.');
+    return dot != NULL ? (size_t)(dot - path) : 0;
+}
+
+static void begin_group(struct given *g, const char *path, size_t n, const struct argument *rows)
+{
+    char *title = g->title[g->n_groups];
+    memcpy(title, n > 0 ? path : "model", n > 0 ? n : 5);
+    memcpy(title + (n > 0 ? n : 5), ":", 2);
+    title[0] = (char)(title[0] - 'a' + 'A');
+    for (char *c = title; *c != '\0'; c++)
+        *c = *c == '_' ? ' ' : *c;
+    g->group[g->n_groups++] = (struct argument_group){title, rows, g->list};
+}
+
+static struct argument row_of(const struct setting *s, size_t i)
+{
+    return (struct argument){.name = s->flag,
+                             .letter = s->letter,
+                             .value = s->value,
+                             .help = s->help,
+                             .parse = note,
+                             .offset = i * sizeof(struct argument_list)};
+}
+
+static bool build(struct given *g)
+{
+    size_t n = 0, n_section = SIZE_MAX;
+    const char *section = "";
+    while (setting_table[n].path != NULL)
+        n++;
+    g->list = mem_zero_array(n, sizeof *g->list);
+    g->rows = mem_zero_array(n * (SETTING_ALSO_MAX + 2) + 1, sizeof *g->rows);
+    if (g->list == NULL || g->rows == NULL)
+        return false;
+    struct argument *row = g->rows;
+    for (size_t i = 0; i < n; i++) {
+        const struct setting *s = &setting_table[i];
+        const size_t length = section_bytes(s->path);
+        if (length != n_section || strncmp(section, s->path, length) != 0) {
+            row += row > g->rows; /* the end of the group before */
+            begin_group(g, s->path, length, row);
+        }
+        section = s->path;
+        n_section = length;
+        *row++ = row_of(s, i);
+        for (int k = 0; k < SETTING_ALSO_MAX && s->also[k] != NULL; k++)
+            *row++ = (struct argument){.name = s->also[k]};
+    }
+    return true;
+}
+
+static void release(struct given *g)
+{
+    free(g->list);
+    free(g->rows);
+}
+
+static enum mr_status take_given(struct settings *s, const struct given *g, struct mr_error *err)
+{
+    for (size_t i = 0; setting_table[i].path != NULL; i++) {
+        const struct argument_list *list = &g->list[i];
+        const struct setting *row = &setting_table[i];
+        if (list->n == 0)
+            continue;
+        const bool is_list = row->kind == SETTING_LIST; /* of others the last one holds */
+        const enum mr_status status =
+            settings_give(s, row, is_list ? list->s : &list->s[list->n - 1], is_list ? list->n : 1, SETTINGS_COMMAND_LINE, err);
+        if (status != MR_OK)
+            return mr_fail_in(err, status, "--%s", row->flag);
+    }
+    return MR_OK;
+}
+
+static enum mr_status make_settings(struct serve_arguments *a, const struct given *g, struct mr_error *err)
+{
+    if (a->config == NULL)
+        a->config = getenv("MILLRACE_CONFIG");
+    MR_TRY(settings_create(&a->settings, err));
+    if (a->config != NULL)
+        MR_TRY(settings_read_file(a->settings, a->config, err));
+    MR_TRY(settings_read_environment(a->settings, environ, err));
+    MR_TRY(take_given(a->settings, g, err));
+    MR_TRY(settings_check(a->settings, err));
+    if (settings_values(a->settings)->model == NULL && !a->check)
+        return mr_fail(err, MR_BAD_INPUT, "-m, --model: a model file is required");
+    return MR_OK;
+}
+
+static int parse(struct serve_arguments *a, struct given *g, int argc, char **argv)
+{
+    struct mr_error err = {{0}};
+    begin_group(g, "settings", strlen("settings"), source_rows);
+    g->group[0].into = a;
+    if (!build(g))
+        return arguments_fail(argv[0], "out of memory");
+    const struct command_line line = {.summary = "Answer over HTTP, as OpenAI's API and its kin are spoken.",
+                                      .example = "  millrace serve -m models/SmolLM2-135M-Instruct.Q4_1.gguf\n"
+                                                 "  curl http://127.0.0.1:8080/v1/models",
+                                      .group = g->group,
+                                      .n_groups = g->n_groups};
+    const int status = arguments_parse(argc, argv, &line);
+    if (status != ARGUMENTS_GO_ON)
+        return status;
+    if (make_settings(a, g, &err) == MR_OK)
+        return ARGUMENTS_GO_ON;
+    settings_free(a->settings);
+    a->settings = NULL;
+    return arguments_fail(argv[0], "%s", err.message);
+}
 
 int serve_arguments_parse(struct serve_arguments *a, int argc, char **argv)
 {
     static char parallel[] = "--parallel";
-    const struct argument_group groups[] = {
-        {"Model:", model_rows, a}, {"Engine:", engine_rows, a}, {"Server:", server_rows, a}};
-    const struct command_line line = {.summary = "Answer over HTTP, as OpenAI's API and its kin are spoken.",
-                                      .example = "  millrace serve -m models/SmolLM2-135M-Instruct.Q4_1.gguf\n"
-                                                 "  curl http://127.0.0.1:8080/v1/models",
-                                      .group = groups,
-                                      .n_groups = sizeof groups / sizeof *groups};
+    struct given g = {0};
     for (int i = 1; i < argc; i++)
         if (strcmp(argv[i], "-np") == 0) /* as llama-server writes it; no option of one letter */
             argv[i] = parallel;
     *a = (struct serve_arguments){0};
-    server_settings_defaults(&a->settings);
-    a->settings.engine.cpu = getenv("MILLRACE_CPU");
-    const int status = arguments_parse(argc, argv, &line);
-    if (status != ARGUMENTS_GO_ON)
-        return status;
-    a->settings.api_key = a->api_key.s;
-    a->settings.n_api_key = a->api_key.n;
-    a->settings.pin = a->pin.s;
-    a->settings.n_pin = a->pin.n;
-    if (a->settings.model == NULL)
-        return arguments_fail(argv[0], "-m, --model: a model file is required");
-    return ARGUMENTS_GO_ON;
+    const int status = parse(a, &g, argc, argv);
+    release(&g);
+    return status;
 }

@@ -1,10 +1,14 @@
 /* endpoints.c: all endpoints, one row each. */
+#include "server/api/anthropic.h"
 #include "server/api/completion.h"
 #include "server/api/health.h"
 #include "server/api/metrics_endpoint.h"
 #include "server/api/models.h"
+#include "server/api/ollama.h"
 #include "server/api/openai.h"
+#include "server/api/responses.h"
 #include "server/api/state.h"
+#include "server/api/tokenize.h"
 #include "server/api/web_page.h"
 #include "server/endpoint.h"
 
@@ -26,6 +30,23 @@ const struct endpoint endpoint_table[] = {
     {"POST", "/v1/chat/completions", 0, openai_chat_completions, NULL},
     {"POST", "/chat/completions", 0, openai_chat_completions, NULL},
     {"POST", "/v1/completions", 0, openai_completions, NULL},
+    {"POST", "/v1/responses", 0, responses_create, NULL},
+    {"GET", "/v1/responses/{id}", 0, responses_get, NULL},
+    {"DELETE", "/v1/responses/{id}", 0, responses_delete, NULL},
+    {"POST", "/v1/responses/{id}/cancel", 0, responses_cancel, NULL},
+    {"POST", "/v1/messages", 0, anthropic_messages, anthropic_write_error},
+    {"POST", "/v1/messages/count_tokens", 0, anthropic_count_tokens, anthropic_write_error},
+    {"POST", "/api/chat", 0, ollama_chat, ollama_write_error},
+    {"POST", "/api/generate", 0, ollama_generate, ollama_write_error},
+    {"GET", "/api/tags", 0, ollama_tags, ollama_write_error},
+    {"POST", "/api/show", 0, ollama_show, ollama_write_error},
+    {"GET", "/api/ps", 0, ollama_ps, ollama_write_error},
+    {"GET", "/api/version", ENDPOINT_OPEN | ENDPOINT_BEFORE_READY, ollama_version, ollama_write_error},
     {"POST", "/completion", 0, completion_create, NULL},
+    {"POST", "/completions", 0, completion_create, NULL},
+    {"POST", "/infill", 0, completion_infill, NULL},
+    {"POST", "/tokenize", 0, tokenize_text, NULL},
+    {"POST", "/detokenize", 0, tokenize_back, NULL},
+    {"POST", "/apply-template", 0, tokenize_template, NULL},
     {0},
 };

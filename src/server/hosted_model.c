@@ -8,6 +8,7 @@
 #include "base/memory.h"
 #include "base/string_buffer.h"
 #include "server/engine_link.h"
+#include "server/memory_pool.h"
 #include "server/settings.h"
 #include "server/text_file.h"
 
@@ -146,6 +147,8 @@ enum mr_status hosted_model_open(struct hosted_model *m, const struct server_set
     MR_TRY(mr_model_open(&m->model, s->model, &options, err));
     options.progress = NULL;
     mr_model_info(m->model, &m->info);
+    if (s->memory_cpu_bytes > 0)
+        MR_TRY(memory_pool_divide(&options, m->model, s->memory_cpu_bytes, err));
     MR_TRY(open_template(m, s, err));
     MR_TRY(start_engine(m, s, &options, err));
     m->n_ctx = engine_link_n_ctx(m->engine);

@@ -86,7 +86,7 @@ static const struct metrics_row own_rows[] = {
     {"generation_tokens_per_second", GAUGE, "Recent tokens of answers a second.", VALUE_THROUGHPUT, NULL},
     {"effective_throughput_tokens_per_second", GAUGE, "Recent tokens delivered over the engine's time on rows that were kept.",
      VALUE_EFFECTIVE_THROUGHPUT, NULL},
-    {"engine_busy_ratio", GAUGE, "Share of recent time that the cores computed; waiting and spinning is not counted.",
+    {"engine_busy_ratio", GAUGE, "Share of recent time in the forward pass; threads that spin between steps do not count.",
      VALUE_BUSY, NULL},
     {"engine_batch_rows", GAUGE, "Recent mean rows of a step.", VALUE_BATCH, NULL},
     {"mfu_ratio", GAUGE, "Recent operations a second over the measured peak.", VALUE_MFU, NULL},

@@ -1,8 +1,10 @@
 /* server.c: the parts of the server put together, and taken apart in the opposite order. */
 #include "server/server.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 
 #include "base/clock.h"
@@ -11,6 +13,7 @@
 #include "base/memory.h"
 #include "measure/limits.h"
 #include "server/access_log.h"
+#include "server/api/stored_responses.h"
 #include "server/dispatch.h"
 #include "server/engine_link.h"
 #include "server/exchange_state.h"
@@ -22,6 +25,7 @@
 #include "server/workers.h"
 
 enum {
+    STORED_BYTES = 64 << 20, /* of responses by their id */
     POLL_MS = 10,
     FLUSH_MS = 2000 /* for last replies to go out */
 };
@@ -39,6 +43,9 @@ static enum mr_status start_parts(struct server *s, struct mr_error *err)
                                             .clock_context = settings->engine.clock_context};
     MR_TRY(metrics_create(&s->metrics, &options, err));
     MR_TRY(metrics_start(s->metrics, err));
+    s->responses = stored_responses_create(STORED_BYTES);
+    if (s->responses == NULL)
+        return mr_fail(err, MR_NO_MEMORY, "no memory for the server");
     MR_TRY(access_log_open(&s->access_log, settings->access_log, err));
     MR_TRY(dispatch_create(&s->dispatch, err));
     MR_TRY(workers_create(&s->workers, err));
@@ -103,6 +110,9 @@ enum mr_status server_load(struct server *s, bool (*progress)(void *context, siz
     const int64_t begin_us = clock_us();
     MR_TRY(hosted_model_open(s->model, s->settings, progress, context, err));
     MR_TRY(measure_model(s, s->model, begin_us, err));
+    /* Pages are locked as they are first touched: the cache's memory is far larger than what is used of it. */
+    if (s->settings->mlock && mlockall(MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT) != 0)
+        return mr_fail(err, MR_NO_SUPPORT, "mlock: %s; the limit is that of ulimit -l", strerror(errno));
     MR_TRY(dispatch_add_link(s->dispatch, s->model->engine, err));
     atomic_store_explicit(&s->phase, SERVER_READY, memory_order_release);
     return MR_OK;
@@ -164,5 +174,6 @@ void server_free(struct server *s)
     access_log_close(s->access_log);
     metrics_free(s->metrics);
     key_ring_free(s->keys);
+    stored_responses_free(s->responses);
     free(s);
 }

@@ -7,14 +7,15 @@
 #include "engine/chat_prompt.h"
 #include "millrace.h"
 
-struct server_settings; /* settings.h */
-struct key_ring;        /* keys.h */
-struct metrics;         /* metrics.h */
-struct engine_link;     /* engine_link.h: the thread that computes */
-struct dispatch;        /* dispatch.h: the thread that takes events to the exchanges */
-struct http;            /* http.h: the thread that reads and writes */
-struct workers;         /* workers.h: threads for long bodies */
-struct access_log;      /* access_log.h */
+struct server_settings;  /* settings.h */
+struct key_ring;         /* keys.h */
+struct metrics;          /* metrics.h */
+struct engine_link;      /* engine_link.h: the thread that computes */
+struct dispatch;         /* dispatch.h: the thread that takes events to the exchanges */
+struct http;             /* http.h: the thread that reads and writes */
+struct workers;          /* workers.h: threads for long bodies */
+struct access_log;       /* access_log.h */
+struct stored_responses; /* api/stored_responses.h */
 
 /* A model by its name in the API. */
 struct hosted_model {
@@ -47,6 +48,7 @@ struct server {
     struct workers *workers;
     struct http *http;
     struct access_log *access_log; /* NULL: none */
+    struct stored_responses *responses;
 };
 
 /* Bind and listen; requests are answered from now on, by most endpoints with 503. *out is NULL on failure: BAD_INPUT names the

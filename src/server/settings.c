@@ -221,6 +221,9 @@ static enum mr_status give_variable(struct settings *s, const struct setting *ro
 
 enum mr_status settings_read_environment(struct settings *s, char *const *environment, struct mr_error *err)
 {
+    for (char *const *e = environment; *e != NULL; e++)
+        if (strncmp(*e, "MILLRACE_CPU=", 13) == 0) /* the mask of instructions of all commands */
+            s->values.engine.cpu = *e + 13;
     for (const struct setting *row = setting_table; row->path != NULL; row++) {
         char name[128];
         setting_variable(name, sizeof name, row);
@@ -255,6 +258,10 @@ enum mr_status settings_check(const struct settings *s, struct mr_error *err)
                        "device '%s' is not there: this build computes on the CPU; `device_fallback: cpu` lets it", v->device);
     if (v->draft_model != NULL)
         return mr_fail(err, MR_NO_SUPPORT, "speculation.draft_model: this build has no such drafter");
+    if (v->warm_active != 1 || v->warm_standby != 0)
+        return mr_fail(err, MR_NO_SUPPORT, "warm_pool: this build has one engine, in the server's own process");
+    if (v->otlp_endpoint != NULL)
+        return mr_fail(err, MR_NO_SUPPORT, "server.otlp_endpoint: this build exports no traces");
     if (v->engine.low_load > v->engine.high_load)
         return mr_fail(err, MR_BAD_INPUT, "scheduler.low_load is %g, above scheduler.high_load, %g", (double)v->engine.low_load,
                        (double)v->engine.high_load);

@@ -105,13 +105,17 @@ enum mr_status settings_give(struct settings *s, const struct setting *row, cons
  * wrong types, keys that stand twice, anchors, aliases and tags are BAD_INPUT, damaged YAML is BAD_FORMAT. */
 enum mr_status settings_read(struct settings *s, const char *text, size_t n, struct mr_error *err);
 enum mr_status settings_read_file(struct settings *s, const char *path, struct mr_error *err);
-/* Variables "MILLRACE_PORT=8080" of the settings in the table; lists with commas between. Others are let be. */
+/* Variables "MILLRACE_PORT=8080" of the settings in the table; lists with commas between; and MILLRACE_CPU, which is borrowed.
+ * Others are let be. */
 enum mr_status settings_read_environment(struct settings *s, char *const *environment, struct mr_error *err);
 /* The variable of a setting. */
 void setting_variable(char *out, size_t size, const struct setting *row);
 
 /* What does not go together, or is not there: names the keys. */
 enum mr_status settings_check(const struct settings *s, struct mr_error *err);
+
+/* The files that are named can be read, and the keys in theirs. */
+enum mr_status settings_check_files(const struct settings *s, struct mr_error *err);
 
 /* Append what holds, as a file that says the same, with where each value comes from. Keys in clear are left out. */
 void settings_write(const struct settings *s, struct string_buffer *out);

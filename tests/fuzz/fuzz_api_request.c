@@ -1,10 +1,15 @@
-/* fuzz_api_request.c: any bytes as the body of a request to any endpoint that generates: each gets one reply, and one that
+/* fuzz_api_request.c: any bytes as the body of a request to any endpoint: each gets one reply, and one that
  * succeeds is JSON, or a stream whose data are. The first byte chooses the endpoint, the second how a scripted answer ends. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "engine/loaded_model.h"
+#include "server/api/anthropic.h"
+#include "server/api/completion.h"
+#include "server/api/ollama.h"
 #include "server/api/openai.h"
+#include "server/api/responses.h"
+#include "server/api/tokenize.h"
 #include "unit/server/fake_exchange.h"
 #include "unit/text/vocabulary_bytes.h"
 
@@ -34,7 +39,8 @@ static struct server *make_server(void)
     vb_release(&b);
     hosted = (struct hosted_model){.name = name, .model = &model, .n_ctx = 512};
     check(chat_prompt_create(&hosted.chat, &model, chat_template, strlen(chat_template), NULL) == MR_OK);
-    server = (struct server){.model = &hosted, .n_model = 1};
+    server = (struct server){.model = &hosted, .n_model = 1, .responses = stored_responses_create(1 << 16)};
+    check(server.responses != NULL);
     return &server;
 }
 
@@ -53,6 +59,11 @@ static void check_reply(const struct exchange *x)
         check_json(x->out.s, x->out.n);
         return;
     }
+    if (strcmp(x->content_type, "application/x-ndjson") == 0) {
+        for (char *s = x->out.s, *end; (end = strchr(s, '\n')) != NULL; s = end + 1)
+            check_json(s, (size_t)(end - s));
+        return;
+    }
     for (char *s = x->out.s, *end; (end = strstr(s, "\n\n")) != NULL; s = end + 2) {
         char *from = strstr(s, "data: ");
         check(from != NULL && from < end);
@@ -63,7 +74,9 @@ static void check_reply(const struct exchange *x)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static void (*const endpoint[])(struct exchange *) = {openai_chat_completions, openai_completions};
+    static void (*const endpoint[])(struct exchange *) = {
+        openai_chat_completions, openai_completions, anthropic_messages, responses_create,  ollama_chat,      ollama_generate,
+        completion_create,       tokenize_text,      tokenize_back,      tokenize_template, completion_infill};
     static const char *const text[] = {"<think>", "hm</think>", "so <tool_call>",
                                        "{\"name\": \"f\", \"arguments\": {\"a\": 1}}", "</tool_call>"};
     struct exchange x;

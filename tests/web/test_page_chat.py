@@ -186,7 +186,7 @@ def test_history_is_kept_and_can_be_deleted(open_page, fake):
     expect(page.locator(".user .text")).to_have_text("say second")
     titles.nth(1).click()
     expect(page.locator(".user .text")).to_have_text(hostile)
-    assert page.locator("#chat img").count() == 0
+    assert page.locator("#view-chat img").count() == 0
     page.get_by_role("button", name="Delete “say second”").click()
     expect(titles).to_have_text([hostile])
     page.get_by_role("button", name="Delete all").click()
@@ -295,7 +295,7 @@ def test_a_phone_of_360_pixels(open_page, fake):
     page.get_by_role("link", name="Dashboard").click()
     expect(page.locator(".tile").first).to_be_visible()
     page.wait_for_timeout(300)
-    assert fits() and page.evaluate("document.getElementById('dashboard').scrollWidth <= 360")
+    assert fits() and page.evaluate("document.getElementById('view-dashboard').scrollWidth <= 360")
     page.watched.check()
 
 

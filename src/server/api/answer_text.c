@@ -35,6 +35,8 @@ enum mr_status answer_open(struct answer *a, const struct mr_calls *calls, struc
     string_buffer_init(&a->content);
     string_buffer_init(&a->reasoning);
     string_buffer_init(&a->arguments);
+    string_buffer_init(&a->raw);
+    a->last_token = -1;
     a->calls = json_array();
     if (a->calls == NULL)
         return no_memory(err);
@@ -47,6 +49,7 @@ void answer_close(struct answer *a)
     string_buffer_release(&a->content);
     string_buffer_release(&a->reasoning);
     string_buffer_release(&a->arguments);
+    string_buffer_release(&a->raw);
     json_decref(a->calls);
     token_list_release(&a->tokens);
     token_scores_release(&a->scores);
@@ -143,6 +146,13 @@ enum mr_status answer_take(struct answer *a, const struct mr_event *e, answer_pi
             return no_memory(err);
         a->tokens.id[a->tokens.n++] = e->token;
     }
+    if (e->token >= 0 && a->keeps_raw) {
+        const struct gguf_string piece = tokenizer_piece(a->tokenizer, e->token, true);
+        string_buffer_add(&a->raw, piece.s, piece.n);
+        if (a->raw.failed)
+            return no_memory(err);
+    }
+    a->last_token = e->token >= 0 ? e->token : a->last_token;
     a->finish = e->finish;
     if (e->finish != MR_FINISH_NONE)
         a->usage = e->usage;
@@ -157,6 +167,22 @@ bool answer_has_called(const struct answer *a)
 {
     return a->parser != NULL && a->finish == MR_FINISH_STOP && mr_call_parser_n_complete(a->parser) > 0 &&
            mr_call_parser_n_open(a->parser) == 0;
+}
+
+/* Text never holds a stop string, so the tokens are looked at. */
+const char *answer_stop_word(const struct answer *a, const char *const *stop, int n_stop)
+{
+    const char *first = NULL, *word = NULL;
+    if (a->finish != MR_FINISH_STOP || n_stop == 0 || tokenizer_is_end(a->tokenizer, a->last_token))
+        return NULL;
+    for (int i = 0; i < n_stop && a->raw.n > 0; i++) {
+        const char *at = memmem(a->raw.s, a->raw.n, stop[i], strlen(stop[i]));
+        if (at != NULL && (first == NULL || at < first)) {
+            first = at;
+            word = stop[i];
+        }
+    }
+    return word;
 }
 
 const char *answer_call_name(const struct answer *a, int call)

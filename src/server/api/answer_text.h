@@ -33,6 +33,10 @@ struct answer {
     json_t *calls;                                      /* as in OpenAI's API; the last one may be cut */
     struct token_list tokens;
     struct token_scores scores;
+    int32_t last_token;       /* -1: none */
+    struct string_buffer raw; /* the bytes of all tokens, where keeps_raw */
+    bool keeps_raw;
+    const struct tokenizer *tokenizer;
     int n_reasoning; /* tokens that gave some of it */
     enum mr_finish finish;
     struct mr_usage usage;
@@ -50,6 +54,8 @@ enum mr_status answer_take(struct answer *a, const struct mr_event *e, answer_pi
 
 /* Functions were called, and all calls are complete: the one case in which an answer ends with "tool_calls". */
 bool answer_has_called(const struct answer *a);
+/* It ended with STOP, at which of the strings; NULL: at none of them. Needs keeps_raw. */
+const char *answer_stop_word(const struct answer *a, const char *const *stop, int n_stop);
 /* The name and id of a call, by its number in the answer. */
 const char *answer_call_name(const struct answer *a, int call);
 const char *answer_call_id(const struct answer *a, int call);

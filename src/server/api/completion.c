@@ -1,128 +1,138 @@
-/* completion.c: a text is continued. */
+/* completion.c: llama-server's own form of a completion. */
 #include "server/api/completion.h"
 
-#include <stdlib.h>
 #include <string.h>
 
-#include "base/memory.h"
-#include "server/exchange.h"
-#include "server/server.h"
+#include "engine/loaded_model.h"
+#include "server/api/infill.h"
+#include "server/api/json_text.h"
+#include "server/api/openai.h"
+#include "server/api/prompt_fields.h"
+#include "server/api/sampling_fields.h"
+#include "server/api/scores_json.h"
+#include "server/api/sse.h"
+#include "server/api/usage_json.h"
 
-struct completion {
-    bool is_stream;
-    struct string_buffer text; /* of an answer that is not streamed */
-    enum mr_finish finish;
-    struct mr_usage usage;
-};
-
-static enum mr_status add_json(struct string_buffer *out, json_t *value, bool is_event, struct mr_error *err)
+static void write_probabilities(struct job *j, struct answer *a, struct string_buffer *out)
 {
-    char *text = value != NULL ? json_dumps(value, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
-    json_decref(value);
-    if (text == NULL)
-        return mr_fail(err, MR_NO_MEMORY, "no memory for the reply");
-    string_buffer_puts(out, is_event ? "data: " : "");
-    string_buffer_puts(out, text);
-    string_buffer_puts(out, is_event ? "\n\n" : "");
-    free(text);
-    return MR_OK;
+    if (!a->keeps_scores)
+        return;
+    string_buffer_puts(out, ",\"completion_probabilities\":[");
+    scores_write_list(&a->scores, j->model->model->tokenizer, true, out);
+    string_buffer_puts(out, "]");
+    token_scores_clear(&a->scores);
 }
 
-static json_t *finish_json(const struct completion *c, const char *text, size_t n)
+static void write_tokens(struct answer *a, struct string_buffer *out)
 {
-    const char *type = c->finish == MR_FINISH_LENGTH ? "limit" : "eos";
-    return json_pack("{s:s%, s:b, s:s, s:i, s:i, s:i, s:{s:i, s:i, s:f, s:f}}", "content", text, n, "stop", 1, "stop_type",
-                     type, "tokens_predicted", c->usage.n_generated, "tokens_evaluated", c->usage.n_prompt, "tokens_cached",
-                     c->usage.n_cached, "timings", "prompt_n", c->usage.n_prompt, "predicted_n", c->usage.n_generated,
-                     "prompt_ms", (double)c->usage.prompt_us / 1e3, "predicted_ms", (double)c->usage.generate_us / 1e3);
+    string_buffer_puts(out, ",\"tokens\":[");
+    for (size_t i = 0; i < a->tokens.n; i++)
+        string_buffer_printf(out, i > 0 ? ",%d" : "%d", a->tokens.id[i]);
+    string_buffer_puts(out, "]");
+    a->tokens.n = 0;
 }
 
-static enum mr_status take_event(void *self, int i, const struct mr_event *event, struct string_buffer *out,
-                                 struct mr_error *err)
+static void write_piece(struct job *j, struct answer *a, const struct mr_piece *p, struct string_buffer *out)
 {
-    struct completion *c = self;
-    (void)i;
-    c->finish = event->finish;
-    c->usage = event->usage;
-    if (!c->is_stream)
-        string_buffer_add(&c->text, event->text, event->n_text);
-    else if (event->n_text > 0)
-        return add_json(out, json_pack("{s:s%, s:b}", "content", event->text, event->n_text, "stop", 0), true, err);
-    return MR_OK;
+    string_buffer_printf(out, "data: {\"index\":%d,\"content\":", a->index);
+    json_text_string(out, p->text, p->n_text);
+    write_tokens(a, out);
+    write_probabilities(j, a, out);
+    string_buffer_printf(out, ",\"stop\":false,\"id_slot\":-1,\"tokens_evaluated\":%zu}\n\n", j->prompt[a->prompt].n);
 }
 
-static enum mr_status finish(void *self, struct string_buffer *out, struct mr_error *err)
+static const char *stop_type(const struct answer *a, const char *word)
 {
-    const struct completion *c = self;
-    const char *text = c->text.s != NULL ? c->text.s : "";
-    return add_json(out, finish_json(c, text, c->text.n), c->is_stream, err);
+    return a->finish != MR_FINISH_STOP ? "limit" : word != NULL ? "word" : "eos";
 }
 
-static void fail(void *self, const struct api_error *e, struct string_buffer *out)
+/* With all that is known at the end; content: what was not streamed. */
+static void write_answer(struct job *j, struct answer *a, const char *content, size_t n, struct string_buffer *out)
 {
-    (void)self;
-    add_json(out, json_pack("{s:{s:s, s:i}}", "error", "message", e->message, "code", e->http), true, NULL);
+    const char *word = answer_stop_word(a, j->base.stop, j->base.n_stop);
+    string_buffer_printf(out, "{\"index\":%d,\"content\":", a->index);
+    json_text_string(out, content, n);
+    write_tokens(a, out);
+    write_probabilities(j, a, out);
+    string_buffer_puts(out, ",\"id_slot\":-1,\"stop\":true,\"model\":");
+    json_text_string(out, j->model_name, strlen(j->model_name));
+    string_buffer_printf(out, ",\"tokens_predicted\":%d,\"tokens_evaluated\":%d,\"tokens_cached\":%d,\"truncated\":false,",
+                         a->usage.n_generated, a->usage.n_prompt, a->usage.n_cached);
+    string_buffer_printf(out, "\"stop_type\":\"%s\",\"stopping_word\":", stop_type(a, word));
+    json_text_string(out, word != NULL ? word : "", word != NULL ? strlen(word) : 0);
+    string_buffer_printf(out, ",\"generation_settings\":{\"seed\":%lld,\"temperature\":%.9g,\"n_predict\":%d}",
+                         (long long)j->base.sampling.seed, (double)j->base.sampling.temperature, j->base.max_tokens);
+    string_buffer_puts(out, ",\"timings\":");
+    json_text_value(out, timings_json(&a->usage));
+    string_buffer_puts(out, "}");
 }
 
-static void free_completion(void *self)
+static void write_answer_end(struct job *j, struct answer *a, struct string_buffer *out)
 {
-    struct completion *c = self;
-    string_buffer_release(&c->text);
-    free(c);
+    string_buffer_puts(out, "data: ");
+    write_answer(j, a, "", 0, out);
+    string_buffer_puts(out, "\n\n");
 }
 
-/* The body's fields into the request and its responder; *prompt is freed by the caller. */
-static enum mr_status read_fields(const struct hosted_model *m, json_t *body, struct mr_request *request, int32_t **prompt,
-                                  struct completion *c, struct mr_error *err)
+static void write_end(struct job *j, struct string_buffer *out)
 {
-    const char *text;
-    size_t n_text;
-    int stream = 0, ignore_eos = 0, n_predict = -1;
-    json_int_t seed = 0;
-    double temperature = (double)request->sampling.temperature;
-    json_error_t fault;
-    *prompt = NULL;
-    if (json_unpack_ex(body, &fault, 0, "{s:s%, s?b, s?i, s?b, s?F, s?I}", "prompt", &text, &n_text, "stream", &stream,
-                       "n_predict", &n_predict, "ignore_eos", &ignore_eos, "temperature", &temperature, "seed", &seed) != 0)
-        return mr_fail(err, MR_BAD_INPUT, "%s", fault.text);
-    MR_TRY(mr_tokenize(m->model, text, n_text, false, prompt, &request->n_prompt, err));
-    request->prompt = *prompt;
-    request->max_tokens = n_predict;
-    request->ignore_eos = ignore_eos;
-    request->sampling.seed = (uint64_t)seed;
-    request->sampling.temperature = (float)temperature;
-    c->is_stream = stream;
-    return MR_OK;
+    (void)j;
+    (void)out;
 }
+
+/* One object, or a list of them where there are several answers. */
+static void write_whole(struct job *j, struct string_buffer *out)
+{
+    string_buffer_puts(out, j->n_answer > 1 ? "[" : "");
+    for (int i = 0; i < j->n_answer; i++) {
+        string_buffer_puts(out, i > 0 ? "," : "");
+        write_answer(j, &j->answer[i], j->answer[i].content.s, j->answer[i].content.n, out);
+    }
+    string_buffer_puts(out, j->n_answer > 1 ? "]" : "");
+}
+
+/* All but the prompt. */
+static void read_fields(struct job *j)
+{
+    const char *kind = NULL;
+    json_fields_bool(&j->fields, "stream", &j->stream);
+    sampling_fields_read(&j->fields, j->model->model->tokenizer, &j->arena, &j->base);
+    constraint_fields_read(&j->fields, &j->arena, &j->base, &kind);
+    j->constraint = kind;
+    j->keeps_scores = json_fields_int32(&j->fields, "n_probs", 0, MR_TOP_LOGPROBS_MAX, &j->base.sampling.n_logprobs) &&
+                      j->base.sampling.n_logprobs > 0;
+    if (!j->keeps_scores)
+        j->base.sampling.n_logprobs = -1;
+    j->base.prompt_logprobs = -1;
+    j->keeps_tokens = j->stream;
+    json_fields_bool(&j->fields, "return_tokens", &j->keeps_tokens);
+    j->keeps_raw = true;
+}
+
+static const struct dialect dialect = {.stream_type = SSE_TYPE,
+                                       .keep_alive = SSE_KEEP_ALIVE,
+                                       .piece = write_piece,
+                                       .answer_end = write_answer_end,
+                                       .end = write_end,
+                                       .whole = write_whole,
+                                       .fail = openai_stream_fail};
 
 void completion_create(struct exchange *x)
 {
-    struct hosted_model *m = server_find_model(exchange_server(x), NULL);
-    struct responder responder = {.event = take_event, .end = finish, .fail = fail, .free = free_completion};
-    struct completion *c = mem_zero_array(1, sizeof *c);
-    struct mr_request request;
-    struct mr_error err = {{0}};
-    int32_t *prompt = NULL;
-    size_t n;
-    json_error_t fault;
-    const char *bytes = exchange_body(x, &n);
-    json_t *body = json_loadb(bytes, n, JSON_REJECT_DUPLICATES, &fault);
-    enum mr_status status = c != NULL ? MR_OK : MR_NO_MEMORY;
-    mr_request_defaults(&request);
-    if (body == NULL)
-        status = mr_fail(&err, MR_BAD_INPUT, "the body is not JSON: %s", fault.text);
-    if (status == MR_OK)
-        status = read_fields(m, body, &request, &prompt, c, &err);
-    if (status == MR_OK) {
-        responder.is_stream = c->is_stream;
-        responder.content_type = c->is_stream ? "text/event-stream" : "application/json";
-        responder.keep_alive = c->is_stream ? ": keep-alive\n\n" : NULL;
-        exchange_generate(x, m, &request, 1, &responder, c);
-    } else {
-        exchange_fail_status(x, status, &err);
-        if (c != NULL)
-            free_completion(c);
-    }
-    mr_tokens_free(prompt);
-    json_decref(body);
+    struct job *j = job_open(x, &dialect, "cmpl-");
+    if (j == NULL)
+        return;
+    read_fields(j);
+    prompt_fields_read(j);
+    job_start(j);
+}
+
+void completion_infill(struct exchange *x)
+{
+    struct job *j = job_open(x, &dialect, "infill-");
+    if (j == NULL)
+        return;
+    read_fields(j);
+    infill_read(j);
+    job_start(j);
 }

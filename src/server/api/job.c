@@ -10,6 +10,19 @@
 #include "base/random.h"
 #include "engine/loaded_model.h"
 
+/* Ollama's clients may write a tag behind the name. */
+static struct hosted_model *find_tagged(struct job *j, const char *name)
+{
+    static const char tag[] = ":latest";
+    const size_t n = strlen(name), n_tag = sizeof tag - 1;
+    if (n <= n_tag || strcmp(name + n - n_tag, tag) != 0)
+        return NULL;
+    char *plain = mem_string(name, n - n_tag);
+    struct hosted_model *m = plain != NULL ? server_find_model(exchange_server(j->x), plain) : NULL;
+    free(plain);
+    return m;
+}
+
 static void find_model(struct job *j)
 {
     const char *name = NULL;
@@ -17,6 +30,8 @@ static void find_model(struct job *j)
     if (j->error.http != 0)
         return;
     j->model = server_find_model(exchange_server(j->x), name);
+    if (j->model == NULL && name != NULL)
+        j->model = find_tagged(j, name);
     if (j->model == NULL) {
         api_error_at(&j->error, 404, "model", "'%.80s' does not exist here", name != NULL ? name : "");
         j->error.code = "model_not_found";
@@ -192,6 +207,8 @@ static enum mr_status take_event(void *self, int i, const struct mr_event *e, st
     struct job *j = self;
     if (i < 0 || i >= j->n_prompt || e->sample < 0 || e->sample >= j->base.n)
         return mr_fail(err, MR_IO, "an event belongs to no answer");
+    if (j->dialect->is_cancelled != NULL && j->dialect->is_cancelled(j))
+        return mr_fail(err, MR_BAD_INPUT, "it was cancelled");
     if (j->stream && !j->has_begun && j->dialect->begin != NULL)
         j->dialect->begin(j, out);
     j->has_begun = true;
@@ -232,6 +249,8 @@ static void make_answers(struct job *j)
         answer[i].index = i;
         answer[i].prompt = i / j->base.n;
         answer[i].keeps_text = !j->stream || j->dialect->keeps_text;
+        answer[i].tokenizer = j->model->model->tokenizer;
+        answer[i].keeps_raw = j->keeps_raw && j->base.n_stop > 0;
         answer[i].keeps_tokens = j->keeps_tokens;
         answer[i].keeps_scores = j->keeps_scores;
         j->n_answer = i + 1;

@@ -23,7 +23,8 @@ struct dialect {
     void (*end)(struct job *j, struct string_buffer *out);                                               /* of a stream */
     void (*whole)(struct job *j, struct string_buffer *out);                           /* instead of the four */
     void (*fail)(struct job *j, const struct api_error *e, struct string_buffer *out); /* behind a stream's beginning */
-    void (*release)(struct job *j);                                                    /* of own; may be NULL */
+    bool (*is_cancelled)(const struct job *j); /* asked before each event; may be NULL */
+    void (*release)(struct job *j);            /* of own; may be NULL */
 };
 
 struct job {
@@ -48,6 +49,7 @@ struct job {
     bool stream, has_begun;
     bool include_usage;    /* a stream tells it at its end */
     bool keeps_tokens;     /* answers keep their token ids */
+    bool keeps_raw;        /* and their bytes, to tell which stop string it was */
     bool keeps_scores;     /* and what their tokens' log probabilities were */
     struct answer *answer; /* [n_prompt][base.n] */
     int n_answer;

@@ -40,26 +40,41 @@ static const char *known_role(const char *role)
 }
 
 /* A message with the role that templates know; the same one where it has it. */
-static json_t *with_known_role(struct job *j, size_t i, json_t *message)
+static json_t *with_known_role(struct job *j, const char *name, size_t i, json_t *message)
 {
     const char *role = json_string_value(json_object_get(message, "role")), *known = known_role(role);
     char path[64];
-    snprintf(path, sizeof path, "messages[%zu]%s", i, json_is_object(message) ? ".role" : "");
+    snprintf(path, sizeof path, "%.20s[%zu]%s", name, i, json_is_object(message) ? ".role" : "");
     if (!json_is_object(message))
         api_error_at(&j->error, 400, path, "must be an object");
     else if (known == NULL)
         api_error_at(&j->error, 400, path, "must be 'system', 'developer', 'user', 'assistant' or 'tool'");
     if (j->error.http != 0)
         return NULL;
-    if (known == role || strcmp(known, role) == 0)
+    if (strcmp(known, role) == 0)
         return json_incref(message);
     json_t *copy = json_copy(message);
     if (copy == NULL || json_object_set_new(copy, "role", json_string(known)) != 0) {
         json_decref(copy);
-        api_error_at(&j->error, 503, path, "no memory for the request");
         return NULL;
     }
     return copy;
+}
+
+json_t *openai_known_roles(struct job *j, json_t *request, const char *name)
+{
+    const json_t *messages = json_object_get(request, "messages");
+    json_t *copy = json_copy(request), *list = json_array();
+    bool ok = copy != NULL && json_object_set_new(copy, "messages", list) == 0;
+    for (size_t i = 0; ok && i < json_array_size(messages); i++) {
+        json_t *message = with_known_role(j, name, i, json_array_get(messages, i));
+        ok = message != NULL && json_array_append_new(list, message) == 0;
+    }
+    if (ok)
+        return copy;
+    api_error_at(&j->error, 503, name, "no memory for the request");
+    json_decref(copy);
+    return NULL;
 }
 
 json_t *openai_chat_request(struct job *j)
@@ -67,19 +82,7 @@ json_t *openai_chat_request(struct job *j)
     const json_t *messages = NULL;
     if (!json_fields_array(&j->fields, "messages", &messages) || json_array_size(messages) == 0)
         json_fields_fail(&j->fields, "messages", "must be a list with at least one message");
-    if (j->error.http != 0)
-        return NULL;
-    json_t *request = json_copy(j->body), *list = json_array();
-    bool ok = request != NULL && json_object_set_new(request, "messages", list) == 0;
-    for (size_t i = 0; ok && i < json_array_size(messages); i++) {
-        json_t *message = with_known_role(j, i, json_array_get(messages, i));
-        ok = message != NULL && json_array_append_new(list, message) == 0;
-    }
-    if (ok)
-        return request;
-    api_error_at(&j->error, 503, "messages", "no memory for the request");
-    json_decref(request);
-    return NULL;
+    return j->error.http == 0 ? openai_known_roles(j, j->body, "messages") : NULL;
 }
 
 const char *openai_tool_choice(struct job *j)

@@ -16,6 +16,8 @@ const char *openai_service_tier(const struct job *j);
 /* messages: roles that OpenAI's API knows, at least one message. *out: a new request for job_render_chat, where "developer" is
  * "system"; NULL: the error is set. */
 json_t *openai_chat_request(struct job *j);
+/* The same for another request than the body; name: of its messages in the body. */
+json_t *openai_known_roles(struct job *j, json_t *request, const char *name);
 /* tool_choice in OpenAI's forms: "auto", ... or a function's name. */
 const char *openai_tool_choice(struct job *j);
 

@@ -60,12 +60,11 @@ static void read_numbers(const struct json_fields *f, struct mr_request *r)
         json_fields_fail(f, "min_tokens", "must not be more than max_tokens, which is %d", r->max_tokens);
 }
 
-/* -1, like none, asks for another seed each time. */
-static void read_seed(const struct json_fields *f, struct mr_request *r)
+void sampling_read_seed(const struct json_fields *f, struct mr_request *r)
 {
     int64_t seed = -1;
     json_fields_int(f, "seed", INT64_MIN, INT64_MAX, &seed);
-    r->sampling.seed = seed == -1 ? random_seed() : (uint64_t)seed;
+    r->sampling.seed = seed == -1 ? random_seed() >> 1 : (uint64_t)seed;
 }
 
 static void read_service_tier(const struct json_fields *f, struct mr_request *r)
@@ -159,7 +158,7 @@ void token_list_read(const struct json_fields *f, const char *name, int32_t most
 void sampling_fields_read(const struct json_fields *f, const struct tokenizer *t, struct arena *arena, struct mr_request *r)
 {
     read_numbers(f, r);
-    read_seed(f, r);
+    sampling_read_seed(f, r);
     read_service_tier(f, r);
     read_salt(f, r);
     string_list_read(f, "stop", MR_STOP_MAX, MR_STOP_BYTES_MAX, arena, &r->stop, &r->n_stop);

@@ -10,6 +10,9 @@
 /* What the fields of f change in r. Lists lie in the arena, strings in the JSON value. t: of the model. */
 void sampling_fields_read(const struct json_fields *f, const struct tokenizer *t, struct arena *arena, struct mr_request *r);
 
+/* seed; absent or -1: another one each time. */
+void sampling_read_seed(const struct json_fields *f, struct mr_request *r);
+
 /* logit_bias in its three forms: {"15043": -1}, [[15043, -1], ["Hello", false]]. */
 void bias_fields_read(const struct json_fields *f, const struct tokenizer *t, struct arena *arena, struct mr_request *r);
 

@@ -21,25 +21,28 @@ static void write_token(int32_t token, const struct tokenizer *t, struct string_
 }
 
 /* {"token": ..., "logprob": ..., "bytes": [...] */
-static void write_entry(int32_t token, float logprob, const struct tokenizer *t, struct string_buffer *out)
+static void write_entry(int32_t token, float logprob, const struct tokenizer *t, bool with_id, struct string_buffer *out)
 {
     const struct gguf_string piece = tokenizer_piece(t, token, true);
-    string_buffer_puts(out, "{\"token\":");
+    string_buffer_puts(out, "{");
+    if (with_id)
+        string_buffer_printf(out, "\"id\":%d,", token);
+    string_buffer_puts(out, "\"token\":");
     json_text_string(out, piece.s, piece.n);
     string_buffer_printf(out, ",\"logprob\":%.9g,\"bytes\":", json_text_finite((double)logprob));
     json_text_bytes(out, piece.s, piece.n);
 }
 
-void scores_write_list(const struct token_scores *s, const struct tokenizer *t, struct string_buffer *out)
+void scores_write_list(const struct token_scores *s, const struct tokenizer *t, bool with_id, struct string_buffer *out)
 {
     for (size_t i = 0; i < s->n; i++) {
         const struct token_score *score = &s->score[i];
         string_buffer_puts(out, i > 0 ? "," : "");
-        write_entry(score->token, score->logprob, t, out);
+        write_entry(score->token, score->logprob, t, with_id, out);
         string_buffer_puts(out, ",\"top_logprobs\":[");
         for (int k = 0; k < score->n_top; k++) {
             string_buffer_puts(out, k > 0 ? "," : "");
-            write_entry(s->top[score->top + (size_t)k].token, s->top[score->top + (size_t)k].logprob, t, out);
+            write_entry(s->top[score->top + (size_t)k].token, s->top[score->top + (size_t)k].logprob, t, with_id, out);
             string_buffer_puts(out, "}");
         }
         string_buffer_puts(out, "]}");
@@ -49,7 +52,7 @@ void scores_write_list(const struct token_scores *s, const struct tokenizer *t, 
 void scores_write_chat(const struct token_scores *s, const struct tokenizer *t, struct string_buffer *out)
 {
     string_buffer_puts(out, "{\"content\":[");
-    scores_write_list(s, t, out);
+    scores_write_list(s, t, false, out);
     string_buffer_puts(out, "],\"refusal\":null}");
 }
 

@@ -7,8 +7,8 @@
 
 /* Chat: {"content": [{token, logprob, bytes, top_logprobs}], "refusal": null}. */
 void scores_write_chat(const struct token_scores *s, const struct tokenizer *t, struct string_buffer *out);
-/* The members of that list alone. */
-void scores_write_list(const struct token_scores *s, const struct tokenizer *t, struct string_buffer *out);
+/* The members of that list alone; with_id: with the tokens' ids, as llama-server has them. */
+void scores_write_list(const struct token_scores *s, const struct tokenizer *t, bool with_id, struct string_buffer *out);
 
 /* Completions: {tokens, token_logprobs, top_logprobs, text_offset}. prompt: with its scores in front, the first token having
  * none; NULL: none. *offset: characters before, and with these tokens. */

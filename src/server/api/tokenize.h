@@ -1,0 +1,11 @@
+/* tokenize.h: POST /tokenize, /detokenize and /apply-template: texts and token ids, nothing generated. */
+#ifndef SERVER_API_TOKENIZE_H
+#define SERVER_API_TOKENIZE_H
+
+struct exchange;
+
+void tokenize_text(struct exchange *x);
+void tokenize_back(struct exchange *x);
+void tokenize_template(struct exchange *x);
+
+#endif

@@ -1,0 +1,105 @@
+"""Deployment files: `millrace serve --config FILE`, alone with --check and in a running server."""
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from server import MILLRACE, SMOLLM2, Server, needs_smollm2
+
+from program import run
+
+ROOT = Path(__file__).resolve().parents[2]
+PUBLISHED = 'deployment: {device: "cuda:0", precision: "fp16", max_batch_size: 8, memory_pool: {gpu: 0.9, cpu: 2.0}}\n'
+
+
+def check(tmp_path, text, *options, env=None):
+    path = tmp_path / "deployment.yaml"
+    path.write_text(text)
+    return run("serve", "--check", "--config", path, *options, env=env)
+
+
+def test_the_published_file_names_the_device_that_is_missing(tmp_path):
+    r = check(tmp_path, PUBLISHED)
+    assert r.returncode == 2 and "device 'cuda:0' is not there" in r.stderr and r.stdout == ""
+
+
+def test_the_published_file_runs_on_the_cpu_where_told_so(tmp_path):
+    r = check(tmp_path, PUBLISHED, "--device-fallback", "cpu")
+    assert r.returncode == 0
+    for line in ("precision: fp16  # file", "max_batch_size: 8  # file", "  cpu: 2G  # file", "  port: 8080  # default"):
+        assert line + "\n" in r.stdout
+
+
+def test_the_command_line_wins_then_the_environment(tmp_path):
+    text = "server: {port: 1000, max_queue: 10, drain_s: 5}\n"
+    r = check(tmp_path, text, "--port", "3000", env={"MILLRACE_PORT": "2000", "MILLRACE_MAX_QUEUE": "20"})
+    assert "  port: 3000  # command line\n" in r.stdout
+    assert "  max_queue: 20  # environment\n" in r.stdout
+    assert "  drain_s: 5  # file\n" in r.stdout
+
+
+def test_what_is_shown_is_a_file_that_says_the_same(tmp_path):
+    first = check(tmp_path, "scheduler: {latency_target_ms: 500}\nalias: 'a \"b\"'\n", "--mlock")
+    again = check(tmp_path, first.stdout)
+    assert again.returncode == 0
+    values = [line.split("  #")[0] for line in first.stdout.splitlines()]
+    assert values == [line.split("  #")[0] for line in again.stdout.splitlines()]
+
+
+@pytest.mark.parametrize("text, message", [
+    ("server:\n  prot: 1\n", "deployment.yaml: line 2: unknown key 'server.prot'"),
+    ("max_batch_size: many\n", "deployment.yaml: line 1: max_batch_size: 'many' is not an integer from 1 to 64"),
+    ("alias: \"a\n", "deployment.yaml: line 2: "),
+    ("model: /nonexistent.gguf\n", "model: cannot read '/nonexistent.gguf'"),
+    ("server: {api_keys_file: /nonexistent}\n", "server.api_keys_file: cannot open '/nonexistent'"),
+    ("warm_pool: {standby: 1}\n", "warm_pool: "),
+])
+def test_errors_name_the_file_the_line_and_the_key(tmp_path, text, message):
+    r = check(tmp_path, text)
+    assert r.returncode == 2 and message in r.stderr and r.stderr.count("\n") == 1
+
+
+def test_wrong_options_and_variables_are_named(tmp_path):
+    r = check(tmp_path, "", "--port", "http")
+    assert r.returncode == 2 and "--port: 'http' is not an integer from 0 to 65535" in r.stderr
+    r = check(tmp_path, "", env={"MILLRACE_API_KEY": ""})
+    assert r.returncode == 2 and "MILLRACE_API_KEY: is empty" in r.stderr
+    assert run("serve").returncode == 2
+
+
+def test_secrets_are_not_shown(tmp_path):
+    r = check(tmp_path, "", "--api-key", "top-secret")
+    assert r.returncode == 0 and "top-secret" not in r.stdout
+
+
+def test_the_documentation_has_every_setting(tmp_path):
+    """docs/deployment.md names each key, option and variable; `--check` and `--help` are what there is."""
+    text = (ROOT / "docs/deployment.md").read_text()
+    section = ""
+    for line in check(tmp_path, "").stdout.splitlines():
+        key = line.split(":")[0]
+        if not line.startswith(" ") and line.endswith(":"):
+            section = key + "."
+            continue
+        section = section if line.startswith(" ") else ""
+        assert f"`{section}{key.strip()}`" in text, f"{section}{key.strip()} is not documented"
+
+
+@needs_smollm2
+def test_a_server_runs_by_its_file(tmp_path):
+    path = tmp_path / "deployment.yaml"
+    path.write_text("deployment:\n  alias: small\n  precision: int8\n  memory_pool: {cpu: 0.05}\n"
+                    "  scheduler: {latency_target_ms: 5000}\n")
+    with Server("--config", path) as s:
+        assert s.get("/v1/models").json()["data"][0]["id"] == "small"
+        text = s.get("/metrics").body.decode()
+        kv = next(float(line.split()[-1]) for line in text.splitlines() if 'pool="kv"' in line)
+        assert 0.5 * 0.05 * 2**30 < kv <= 0.06 * 2**30
+        assert "\nmillrace_latency_target_seconds 5\n" in text
+
+
+@needs_smollm2
+def test_a_pool_without_room_for_the_context_is_an_error():
+    r = subprocess.run([MILLRACE, "serve", "-m", SMOLLM2, "--port", "0", "--memory-pool-cpu", "1M", "-c", "2048"],
+                       capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=600)
+    assert r.returncode == 1 and "less than the context" in r.stderr
