@@ -28,21 +28,21 @@ static struct tensor carve_f32(struct cutter *c, int n_row, int n_col)
     return carve(c, n_row, n_col, (size_t)n_col * sizeof(float));
 }
 
-/* Its floats take the place of `over`, where that is given. Without the second terms of fine rows. */
-static struct activation_view carve_plain(struct cutter *c, int n_row, int n_col, bool has_q8, const struct tensor *over)
+/* fine: the list of its fine rows; absent: nobody reads int8 rows. Its floats take the place of `over`, where that is given. */
+static struct activation_view carve_activation(struct cutter *c, int n_row, int n_col, const struct tensor *fine,
+                                               const struct tensor *over)
 {
-    struct activation_view v = {.f32 = over != NULL ? *over : carve_f32(c, n_row, n_col)};
-    if (has_q8)
+    struct activation_view v = {.f32 = over != NULL ? *over : carve_f32(c, n_row, n_col), .fine_row = *fine};
+    if (fine->n_row > 0) {
         v.q8 = carve(c, n_row, n_col, q8_row_bytes(n_col));
+        v.q8_rest = carve(c, n_row, n_col, q8_row_bytes(n_col));
+    }
     return v;
 }
 
-static struct activation_view carve_activation(struct cutter *c, int n_row, int n_col, bool has_q8, const struct tensor *over)
+static struct tensor carve_list(struct cutter *c, bool has_q8, int n)
 {
-    struct activation_view v = carve_plain(c, n_row, n_col, has_q8, over);
-    if (has_q8)
-        v.q8_rest = carve(c, n_row, n_col, q8_row_bytes(n_col));
-    return v;
+    return has_q8 ? carve_f32(c, 1, n) : (struct tensor){0};
 }
 
 /* n_col columns from column `first` on. */
@@ -54,21 +54,22 @@ static struct tensor columns(const struct tensor *t, int first, int n_col)
     return part;
 }
 
-static void plan_feed_forward(struct pass *p, struct cutter *c, const struct hparams *h, bool has_q8, int n_row)
+static void plan_feed_forward(struct pass *p, struct cutter *c, const struct hparams *h, const struct tensor *fine, int n_row)
 {
     p->gate = carve_f32(c, n_row, h->n_ff);
-    p->gated = carve_activation(c, n_row, h->n_ff, has_q8, p->device->unfused ? NULL : &p->gate);
+    p->gated = carve_activation(c, n_row, h->n_ff, fine, p->device->unfused ? NULL : &p->gate);
     if (p->w->layer[0].gate.n_out > 0)
         p->up = carve_f32(c, n_row, h->n_ff);
 }
 
-static void plan_experts(struct pass *p, struct cutter *c, const struct hparams *h, bool has_q8, int n_row)
+static void plan_experts(struct pass *p, struct cutter *c, const struct hparams *h, const struct tensor *fine, int n_row)
 {
     const int n_slot = n_row * h->n_expert_used;
+    const struct tensor fine_slot = carve_list(c, fine->n_row > 0, n_slot);
     p->gate = carve_f32(c, n_slot, h->n_ff);
-    p->gated = carve_plain(c, n_slot, h->n_ff, has_q8, p->device->unfused ? NULL : &p->gate);
+    p->gated = carve_activation(c, n_slot, h->n_ff, &fine_slot, p->device->unfused ? NULL : &p->gate);
     p->up = carve_f32(c, n_slot, h->n_ff);
-    p->slot_in = carve_plain(c, n_slot, h->n_embd, has_q8, NULL);
+    p->slot_in = carve_activation(c, n_slot, h->n_embd, &fine_slot, NULL);
     p->slot_out = carve_f32(c, n_slot, h->n_embd);
     p->score = carve_f32(c, n_row, h->n_expert);
     p->routing = (struct routing){.n_expert = h->n_expert, .n_used = h->n_expert_used, .normalize = h->expert_weights_sum_to_1};
@@ -81,20 +82,21 @@ static void plan_experts(struct pass *p, struct cutter *c, const struct hparams 
 static void plan(struct pass *p, struct cutter *c, const struct hparams *h, bool has_q8, int n_row, int n_logits)
 {
     const int n_q = h->n_head * h->head_dim, n_kv = h->n_head_kv * h->head_dim;
+    const struct tensor fine = carve_list(c, has_q8, n_row), fine_logits = carve_list(c, has_q8, n_logits);
     p->x = carve_f32(c, n_row, h->n_embd);
     p->delta = carve_f32(c, n_row, h->n_embd);
-    p->normed = carve_activation(c, n_row, h->n_embd, has_q8, p->device->unfused ? NULL : &p->delta);
+    p->normed = carve_activation(c, n_row, h->n_embd, &fine, p->device->unfused ? NULL : &p->delta);
     p->qkv = carve_f32(c, n_row, n_q + 2 * n_kv);
     p->q = columns(&p->qkv, 0, n_q);
     p->k = columns(&p->qkv, n_q, n_kv);
     p->v = columns(&p->qkv, n_q + n_kv, n_kv);
-    p->attended = carve_activation(c, n_row, n_q, has_q8, NULL);
-    (h->n_expert > 0 ? plan_experts : plan_feed_forward)(p, c, h, has_q8, n_row);
+    p->attended = carve_activation(c, n_row, n_q, &fine, NULL);
+    (h->n_expert > 0 ? plan_experts : plan_feed_forward)(p, c, h, &fine, n_row);
     for (int i = 0; i < h->n_rope; i++)
         p->angles[i] = carve_f32(c, n_row, h->rope[i].n_rot);
     p->picked_x = carve_f32(c, n_logits, h->n_embd);
     p->picked_delta = carve_f32(c, n_logits, h->n_embd);
-    p->picked = carve_activation(c, n_logits, h->n_embd, has_q8, p->device->unfused ? NULL : &p->picked_delta);
+    p->picked = carve_activation(c, n_logits, h->n_embd, &fine_logits, p->device->unfused ? NULL : &p->picked_delta);
     p->logits = carve_f32(c, n_logits, h->n_vocab);
 }
 
@@ -142,19 +144,25 @@ void activations_release(struct activations *a)
     memset(a, 0, sizeof *a);
 }
 
-static void cut_activation(struct activation_view *v, int n_row, const struct fine_rows *fine)
+static void cut_activation(struct activation_view *v, int n_row, int n_fine)
 {
     v->f32.n_row = v->q8.n_row = n_row;
     if (v->q8_rest.buffer != NULL)
-        v->q8_rest.n_row = fine->n;
-    v->fine_row = fine->row;
+        v->q8_rest.n_row = n_fine;
+}
+
+/* The list of a view's fine rows, to the device. */
+static void write_list(const struct pass *p, const struct activation_view *v, const struct fine_rows *fine)
+{
+    if (v->q8_rest.buffer != NULL && fine->n > 0)
+        p->ops->write(p->device, v->fine_row.buffer, v->fine_row.offset, fine->row, (size_t)fine->n * sizeof *fine->row);
 }
 
 struct pass activations_pass(const struct activations *a, int n_row, const struct fine_rows *fine, int n_logits,
                              const struct fine_rows *fine_logits)
 {
     struct pass p = a->whole;
-    const int n_slot = p.h->n_expert > 0 ? n_row * p.h->n_expert_used : n_row;
+    const int per_row = p.h->n_expert > 0 ? p.h->n_expert_used : 1, n_slot = n_row * per_row;
     struct tensor *const of_rows[] = {&p.x,     &p.delta,          &p.q,           &p.k,
                                       &p.v,     &p.embedded,       &p.angles[0],   &p.angles[1],
                                       &p.score, &p.routing.weight, &p.routing.slot};
@@ -167,12 +175,14 @@ struct pass activations_pass(const struct activations *a, int n_row, const struc
     for (size_t i = 0; i < sizeof of_logits / sizeof *of_logits; i++)
         of_logits[i]->n_row = n_logits;
     p.routing.row.n_col = n_slot;
-    cut_activation(&p.normed, n_row, fine);
-    cut_activation(&p.attended, n_row, fine);
-    cut_activation(&p.gated, n_slot, fine);
-    cut_activation(&p.slot_in, n_slot, fine);
-    cut_activation(&p.picked, n_logits, fine_logits);
     p.ops = p.device->ops; /* a profile may stand before them now */
+    cut_activation(&p.normed, n_row, fine->n);
+    cut_activation(&p.attended, n_row, fine->n);
+    cut_activation(&p.gated, n_slot, per_row * fine->n);
+    cut_activation(&p.slot_in, n_slot, per_row * fine->n);
+    cut_activation(&p.picked, n_logits, fine_logits->n);
+    write_list(&p, &p.normed, fine);
+    write_list(&p, &p.picked, fine_logits);
     p.n_row = n_row;
     p.n_logits = n_logits;
     p.picked_room = a->whole.picked_x.n_row;

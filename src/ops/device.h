@@ -35,9 +35,9 @@ struct tensor {
  * row has a second int8 row, of what the first one leaves of the floats; int8 products of it are the sum over both. */
 struct activation_view {
     struct tensor f32;
-    struct tensor q8;        /* buffer NULL: nobody reads it */
-    struct tensor q8_rest;   /* [n fine rows], the second int8 rows; absent where q8 is */
-    const int32_t *fine_row; /* [q8_rest.n_row] the fine rows, ascending; host memory */
+    struct tensor q8;       /* buffer NULL: nobody reads it */
+    struct tensor q8_rest;  /* [n fine rows], the second int8 rows; absent where q8 is */
+    struct tensor fine_row; /* [1][n fine rows] or more: the fine rows, ascending, int32 in the place of floats */
 };
 
 #endif

@@ -193,7 +193,8 @@ struct ops {
     /* Softmax of the scores [n_row][n_expert]; the best n_used, ties to the lower id. An infinite or NaN score makes the
      * weights of its row NaN. */
     void (*route)(struct device *d, const struct routing *out, const struct tensor *score);
-    /* out[slot] = the slot's row of x, in each form that out has. */
+    /* out[slot] = the slot's row of x, in each form that out has. Slots of fine rows are fine: out->fine_row, where it is
+     * there, is filled, as a view of the same slots may need it later. */
     void (*gather_slots)(struct device *d, const struct activation_view *out, const struct activation_view *x,
                          const struct routing *routing);
     /* As matmul, where rows are slots and each meets its own expert's matrix; all weights have n_expert of them. */

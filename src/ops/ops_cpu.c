@@ -116,8 +116,9 @@ void cpu_quantize_rows(struct cpu_device *d, const struct activation_view *x, in
         return;
     for (int r = first; r < end; r++)
         d->kernels.quantize_q8(cpu_row(&x->q8, r), cpu_row(&x->f32, r), x->f32.n_col);
-    for (int i = cpu_lower_bound(x->fine_row, x->q8_rest.n_row, first); i < x->q8_rest.n_row && x->fine_row[i] < end; i++) {
-        const int r = x->fine_row[i];
+    const int32_t *fine = cpu_fine_rows(x);
+    for (int i = cpu_lower_bound(fine, x->q8_rest.n_row, first); i < x->q8_rest.n_row && fine[i] < end; i++) {
+        const int r = fine[i];
         d->kernels.quantize_q8_rest(cpu_row(&x->q8_rest, i), cpu_row(&x->q8, r), cpu_row(&x->f32, r), x->f32.n_col);
     }
 }

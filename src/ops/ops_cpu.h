@@ -77,6 +77,12 @@ static inline float *cpu_row(const struct tensor *t, int row)
     return (float *)cpu_address(t->buffer, t->offset + (size_t)row * t->row_bytes);
 }
 
+/* The fine rows of a view, x->q8_rest.n_row of them. */
+static inline const int32_t *cpu_fine_rows(const struct activation_view *x)
+{
+    return x->q8_rest.n_row > 0 ? (const int32_t *)cpu_row(&x->fine_row, 0) : NULL;
+}
+
 /* The first of n ascending numbers that is not below `value`; n: all are. */
 static inline int cpu_lower_bound(const int32_t *number, int n, int32_t value)
 {

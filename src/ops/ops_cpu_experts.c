@@ -101,7 +101,34 @@ void cpu_route(struct device *d, const struct routing *out, const struct tensor 
 struct slots {
     const struct activation_view *out, *x;
     const int32_t *row;
+    int n_fine; /* of x */
 };
+
+/* Where a row stands among the fine ones; n_fine: it is none of them. */
+static int fine_place(const struct slots *g, int row)
+{
+    const int32_t *fine = cpu_fine_rows(g->x);
+    const int i = cpu_lower_bound(fine, g->n_fine, row);
+    return i < g->n_fine && fine[i] == row ? i : g->n_fine;
+}
+
+static void list_fine_slots(const struct slots *g, int n_slot)
+{
+    int n = 0;
+    for (int s = 0; s < n_slot; s++)
+        if (fine_place(g, g->row[s]) < g->n_fine)
+            int_row(&g->out->fine_row, 0)[n++] = s;
+}
+
+static void gather_some_rests(struct cpu_device *d, const void *context, int first, int end)
+{
+    (void)d;
+    const struct slots *g = context;
+    for (int i = first; i < end; i++) {
+        const int slot = int_row(&g->out->fine_row, 0)[i];
+        memcpy(cpu_row(&g->out->q8_rest, i), cpu_row(&g->x->q8_rest, fine_place(g, g->row[slot])), g->x->q8_rest.row_bytes);
+    }
+}
 
 static void gather_some_slots(struct cpu_device *d, const void *context, int first, int end)
 {
@@ -118,8 +145,12 @@ static void gather_some_slots(struct cpu_device *d, const void *context, int fir
 void cpu_gather_slots(struct device *d, const struct activation_view *out, const struct activation_view *x,
                       const struct routing *routing)
 {
-    const struct slots g = {out, x, int_row(&routing->row, 0)};
+    const struct slots g = {out, x, int_row(&routing->row, 0), x->q8_rest.n_row};
     cpu_for_rows(cpu_of(d), gather_some_slots, &g, routing->row.n_col, x->f32.n_col);
+    if (g.n_fine > 0 && out->fine_row.buffer != NULL)
+        list_fine_slots(&g, routing->row.n_col);
+    if (g.n_fine > 0 && out->q8_rest.buffer != NULL)
+        cpu_for_rows(cpu_of(d), gather_some_rests, &g, out->q8_rest.n_row, x->f32.n_col);
 }
 
 enum {

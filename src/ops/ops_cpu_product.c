@@ -86,7 +86,7 @@ static void add_rest(const struct cpu_block *b, int f, int n_row, int o, int n_o
     ((const struct matmul *)w->kernel)
         ->run(scratch, CPU_REST_OUTS, panel_at(b, o), cpu_row(rest, f), rest->row_bytes, n_row, n_out, w->n_in);
     for (int r = 0; r < n_row; r++) {
-        float *out = cpu_row(&b->product->out, b->x->fine_row[f + r]) + cpu_block_first_out(b) + o;
+        float *out = cpu_row(&b->product->out, cpu_fine_rows(b->x)[f + r]) + cpu_block_first_out(b) + o;
         for (int i = 0; i < n_out; i++)
             out[i] += scratch[r * CPU_REST_OUTS + i];
     }
@@ -120,8 +120,8 @@ void cpu_multiply(struct cpu_device *d, const struct cpu_block *b, int thread)
     float *scratch = d->rest + (size_t)thread * CPU_REST_ROWS * CPU_REST_OUTS;
     int fine = 0, end = 0;
     if (b->product->weight->wants_q8) {
-        fine = cpu_lower_bound(b->x->fine_row, b->x->q8_rest.n_row, b->first_row);
-        end = cpu_lower_bound(b->x->fine_row, b->x->q8_rest.n_row, b->end_row);
+        fine = cpu_lower_bound(cpu_fine_rows(b->x), b->x->q8_rest.n_row, b->first_row);
+        end = cpu_lower_bound(cpu_fine_rows(b->x), b->x->q8_rest.n_row, b->end_row);
     }
     if (b->end_row - b->first_row == 1 && end - fine == 1) {
         multiply_pair(b, fine, scratch);

@@ -47,4 +47,13 @@ static inline struct tensor make_tensor(struct lab *l, int n_row, int n_col)
     return t;
 }
 
+/* int32 in the place of floats */
+static inline struct tensor make_list(struct lab *l, const int32_t *number, int n)
+{
+    const struct tensor t = make_tensor(l, 1, n);
+    if (n > 0)
+        l->device->ops->write(l->device, t.buffer, t.offset, number, (size_t)n * sizeof *number);
+    return t;
+}
+
 #endif

@@ -120,11 +120,11 @@ static double int8_product(float *out, int n_row, int n_out, const int32_t *fine
     w.buffer = l.buffer;
     l.used = (w.bytes + 63) / 64 * 64;
     assert_int_equal(l.device->ops->weight_pack(l.device, &w, &source, blocks, 0, n_out, NULL), MR_OK);
-    const struct norm_args norm = {
-        .x = make_filled(&l, n_row, N_IN, 5),
-        .weight = make_filled(&l, 1, N_IN, 77),
-        .out = {make_tensor(&l, n_row, N_IN), make_tensor(&l, n_row, N_IN), make_tensor(&l, n_fine, N_IN), fine},
-        .eps = 1e-5f};
+    const struct norm_args norm = {.x = make_filled(&l, n_row, N_IN, 5),
+                                   .weight = make_filled(&l, 1, N_IN, 77),
+                                   .out = {make_tensor(&l, n_row, N_IN), make_tensor(&l, n_row, N_IN),
+                                           make_tensor(&l, n_fine, N_IN), make_list(&l, fine, n_fine)},
+                                   .eps = 1e-5f};
     const struct product p = {.weight = &w, .out = make_tensor(&l, n_row, n_out)};
     l.device->ops->norm(l.device, &norm);
     l.device->ops->matmul(l.device, &p, 1, &norm.out);

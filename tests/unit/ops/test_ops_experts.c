@@ -145,11 +145,12 @@ static void slots_are_sorted_by_expert_and_row(void **state)
     close_lab(&l);
 }
 
-/* Experts' matrices of value(i + seed), f32. */
-static struct weight make_experts(struct lab *l, int n_out, int n_in, int n_expert, int seed)
+/* Experts' matrices of value(i + seed). */
+static struct weight make_experts(struct lab *l, enum quant_type type, int n_expert, int seed)
 {
-    float rows[N_OUT * N_IN];
-    const struct weight_source source = {quant_find(QUANT_F32), n_out, n_in};
+    const int n_out = N_OUT, n_in = N_IN;
+    float values[N_OUT * N_IN], rows[N_OUT * N_IN];
+    const struct weight_source source = {quant_find(type), n_out, n_in};
     struct weight w;
     assert_int_equal(l->device->ops->weight_plan(l->device, &w, &source, WEIGHT_AS_IT_IS, NULL), MR_OK);
     w.buffer = l->buffer;
@@ -157,7 +158,8 @@ static struct weight make_experts(struct lab *l, int n_out, int n_in, int n_expe
     w.expert_bytes = w.bytes = (w.bytes + 63) / 64 * 64;
     for (int e = 0; e < n_expert; e++) {
         for (int i = 0; i < n_out * n_in; i++)
-            rows[i] = value(i + seed + e * 1000);
+            values[i] = value(i + seed + e * 1000);
+        source.quant->encode(rows, values, (size_t)n_out * (size_t)n_in);
         w.offset = l->used;
         l->used += w.bytes;
         assert_int_equal(l->device->ops->weight_pack(l->device, &w, &source, rows, 0, n_out, NULL), MR_OK);
@@ -177,7 +179,7 @@ static float *mixed(int n_thread, int n_row, const float *score, struct routed *
     open_lab(&l, n_thread);
     for (int i = 0; i < n_row * N_IN; i++)
         x[i] = value(3 * i);
-    const struct weight w = make_experts(&l, N_OUT, N_IN, MAX_EXPERT, 5);
+    const struct weight w = make_experts(&l, QUANT_F32, MAX_EXPERT, 5);
     const struct activation_view rows = {.f32 = make_tensor(&l, n_row, N_IN)};
     const struct activation_view slots = {.f32 = make_tensor(&l, n_row * MAX_USED, N_IN)};
     const struct product product = {.weight = &w, .out = make_tensor(&l, n_row * MAX_USED, N_OUT)};
@@ -240,6 +242,77 @@ static void a_row_does_not_see_the_others(void **state)
     free(all);
 }
 
+/* Rows of int8, those of fine[n_fine] fine, through their experts. out: [n_row][N_OUT]. */
+static void int8_mixed(float *out, int n_row, const int32_t *fine, int n_fine)
+{
+    static float score[MAX_ROW * MAX_EXPERT], x[MAX_ROW * N_IN];
+    struct lab l;
+    struct routed routed;
+    open_lab(&l, 3);
+    const struct ops *ops = l.device->ops;
+    const struct weight w = make_experts(&l, QUANT_Q8_0, MAX_EXPERT, 5);
+    const struct activation_view rows = {.f32 = make_tensor(&l, n_row, N_IN),
+                                         .q8 = make_tensor(&l, n_row, N_IN),
+                                         .q8_rest = make_tensor(&l, n_fine, N_IN),
+                                         .fine_row = make_list(&l, fine, n_fine)};
+    const int n_slot = n_row * MAX_USED;
+    const struct activation_view slots = {.f32 = make_tensor(&l, n_slot, N_IN),
+                                          .q8 = make_tensor(&l, n_slot, N_IN),
+                                          .q8_rest = make_tensor(&l, n_fine * MAX_USED, N_IN),
+                                          .fine_row = make_tensor(&l, 1, n_fine * MAX_USED)};
+    const struct product product = {.weight = &w, .out = make_tensor(&l, n_slot, N_OUT)};
+    const struct tensor sum = make_tensor(&l, n_row, N_OUT);
+    struct routing r = make_routing(&l, n_row, MAX_EXPERT, MAX_USED);
+    for (int i = 0; i < n_row * N_IN; i++)
+        x[i] = value(3 * i);
+    for (int i = 0; i < n_row * MAX_EXPERT; i++)
+        score[i] = value(i * 23);
+    ops->upload(l.device, &rows.f32, x);
+    ops->quantize(l.device, &rows);
+    route(&l, &routed, &r, score, n_row);
+    ops->gather_slots(l.device, &slots, &rows, &r);
+    ops->matmul_experts(l.device, &product, 1, &slots, &r);
+    ops->mix_experts(l.device, &sum, &product.out, &r);
+    ops->download(l.device, out, &sum);
+    close_lab(&l);
+}
+
+static double distance(const float *a, const float *b, int n)
+{
+    double worst = 0;
+    for (int i = 0; i < n; i++)
+        worst = fmax(worst, fabs((double)a[i] - (double)b[i]));
+    return worst;
+}
+
+static void fine_rows_are_fine_at_their_experts(void **state)
+{
+    (void)state;
+    static float all[MAX_ROW * N_OUT], none[MAX_ROW * N_OUT], some[MAX_ROW * N_OUT], alone[N_OUT], score[MAX_ROW * MAX_EXPERT];
+    static int32_t every[MAX_ROW];
+    static const int32_t few[] = {0, 7, 8, 69};
+    for (int i = 0; i < MAX_ROW; i++)
+        every[i] = i;
+    int8_mixed(all, MAX_ROW, every, MAX_ROW);
+    int8_mixed(none, MAX_ROW, NULL, 0);
+    int8_mixed(some, MAX_ROW, few, 4);
+    int8_mixed(alone, 1, every, 1);
+    assert_memory_equal(alone, all, sizeof alone);
+    for (int r = 0, f = 0; r < MAX_ROW; r++) {
+        const bool is_fine = f < 4 && few[f] == r;
+        f += is_fine;
+        assert_memory_equal(some + r * N_OUT, (is_fine ? all : none) + r * N_OUT, N_OUT * sizeof *some);
+    }
+    for (int i = 0; i < MAX_ROW * MAX_EXPERT; i++)
+        score[i] = value(i * 23);
+    struct routed routed;
+    struct op_work work;
+    float *exact =
+        mixed(1, MAX_ROW, score, &routed, &work); /* but for the weights, which are rounded once here and there not */
+    assert_true(distance(all, exact, MAX_ROW * N_OUT) < distance(none, exact, MAX_ROW * N_OUT));
+    free(exact);
+}
+
 static void work_is_counted_of_the_experts_used(void **state)
 {
     (void)state;
@@ -262,6 +335,7 @@ int main(void)
         cmocka_unit_test(slots_are_sorted_by_expert_and_row),
         cmocka_unit_test(rows_meet_their_experts),
         cmocka_unit_test(a_row_does_not_see_the_others),
+        cmocka_unit_test(fine_rows_are_fine_at_their_experts),
         cmocka_unit_test(work_is_counted_of_the_experts_used),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
