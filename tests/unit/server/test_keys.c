@@ -1,4 +1,5 @@
 /* test_keys.c: API keys: found by their tokens alone, limited by their own clock, reloaded under requests. */
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -280,6 +281,33 @@ static void a_damaged_file_changes_nothing_on_reload(void **state)
     key_ring_free(ring);
 }
 
+static void *find_and_enter(void *context)
+{
+    struct key_ring *ring = context;
+    for (int i = 0; i < 300; i++) {
+        int64_t wait;
+        const struct api_key *k = key_ring_find(ring, "token-alice");
+        if (k != NULL && api_key_enter(k, 1, i, &wait, NULL) == MR_OK)
+            api_key_leave(k, 1, i);
+        api_key_drop(k);
+    }
+    return NULL;
+}
+
+static void keys_are_found_while_they_are_reloaded(void **state)
+{
+    struct key_ring *ring = ring_of("alice", (struct key_limits){.tokens_per_minute = 1000000}, "");
+    pthread_t thread[3];
+    (void)state;
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(pthread_create(&thread[i], NULL, find_and_enter, ring), 0);
+    for (int i = 0; i < 30; i++)
+        assert_int_equal(key_ring_reload(ring, NULL), MR_OK);
+    for (int i = 0; i < 3; i++)
+        pthread_join(thread[i], NULL);
+    key_ring_free(ring);
+}
+
 static void made_tokens_differ(void **state)
 {
     char a[KEY_MADE_TOKEN_MAX], b[KEY_MADE_TOKEN_MAX];
@@ -304,6 +332,7 @@ int main(void)
         cmocka_unit_test(concurrency_counts_those_that_have_not_left),
         cmocka_unit_test(a_reload_keeps_what_is_held_and_what_was_used),
         cmocka_unit_test(a_damaged_file_changes_nothing_on_reload),
+        cmocka_unit_test(keys_are_found_while_they_are_reloaded),
         cmocka_unit_test(made_tokens_differ),
     };
     return cmocka_run_group_tests(tests, make_file, remove_file);

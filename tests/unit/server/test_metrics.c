@@ -1,5 +1,6 @@
 /* test_metrics.c: what is counted of requests, on a clock of the test's own, and the page that tells it. */
 #include <math.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -379,6 +380,35 @@ static void the_thread_looks_and_stops(void **state)
     assert_int_equal(metrics_start(f->m, NULL), MR_OK);
 }
 
+static void *live_and_end(void *context)
+{
+    struct fixture *f = context;
+    for (int i = 0; i < 200; i++) {
+        struct request_life life = {.begin_us = 1, .arrival_us = 2, .submit_us = 3, .n_answers = 1};
+        const struct mr_event last = {.token = 7, .finish = MR_FINISH_STOP, .usage = {.n_prompt = 1, .n_generated = 1}};
+        metrics_request_begin(f->mm, &life);
+        metrics_event(f->mm, &life, &last);
+        metrics_request_end(f->mm, &life);
+        metrics_http(f->m, "GET", "/x", 200, 1, 1);
+    }
+    return NULL;
+}
+
+static void threads_observe_while_pages_are_written(void **state)
+{
+    struct fixture *f = *state;
+    pthread_t thread[3];
+    assert_int_equal(metrics_start(f->m, NULL), MR_OK);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(pthread_create(&thread[i], NULL, live_and_end, f), 0);
+    for (int i = 0; i < 20; i++)
+        page(f, NULL);
+    for (int i = 0; i < 3; i++)
+        pthread_join(thread[i], NULL);
+    assert_true(value_of(f, "millrace_requests_total", ",outcome=\"stop\"") == 600);
+    assert_true(value_of(f, "millrace_requests_in_flight", "") == 0);
+}
+
 static void the_process_is_read(void **state)
 {
     struct process_stats p;
@@ -410,6 +440,7 @@ int main(void)
         TEST(a_model_unloaded_keeps_its_counts),
         TEST(an_event_of_no_answer_is_ignored),
         TEST(the_thread_looks_and_stops),
+        TEST(threads_observe_while_pages_are_written),
         cmocka_unit_test(the_process_is_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
