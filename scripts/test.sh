@@ -7,7 +7,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 long=${1-}
 scripts/packages.sh test
-python=$PWD/$(scripts/venv.sh .venv tests/requirements.txt)
+python=$PWD/$(scripts/venv.sh .venv tests/requirements.txt tests/server/requirements.txt)
 python3 scripts/fetch_models.py smollm2 gemma3 sharegpt
 
 # quietly LOG COMMAND...: the output goes to the log, and is shown only on failure

@@ -11,7 +11,7 @@ if [ "$(cat "$folder/.key" 2>/dev/null || true)" != "$key" ]; then
     python3 -m venv "$folder" >&2
     args=
     for file in "$@"; do args="$args -r $file"; done
-    "$folder/bin/pip" install -q --disable-pip-version-check $args >&2 || {
+    "$folder/bin/pip" install -q --disable-pip-version-check --no-compile $args >&2 || {
         echo "could not install the Python packages of $* from PyPI (is there a network?)" >&2
         exit 1
     }

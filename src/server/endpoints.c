@@ -1,6 +1,7 @@
 /* endpoints.c: all endpoints, one row each. */
 #include "server/api/anthropic.h"
 #include "server/api/completion.h"
+#include "server/api/embeddings.h"
 #include "server/api/health.h"
 #include "server/api/metrics_endpoint.h"
 #include "server/api/models.h"
@@ -30,6 +31,10 @@ const struct endpoint endpoint_table[] = {
     {"POST", "/v1/chat/completions", 0, openai_chat_completions, NULL},
     {"POST", "/chat/completions", 0, openai_chat_completions, NULL},
     {"POST", "/v1/completions", 0, openai_completions, NULL},
+    {"POST", "/v1/embeddings", 0, embeddings_create, NULL},
+    {"POST", "/embeddings", 0, embeddings_create, NULL},
+    {"POST", "/api/embed", 0, embeddings_ollama, ollama_write_error},
+    {"POST", "/api/embeddings", 0, embeddings_ollama_one, ollama_write_error},
     {"POST", "/v1/responses", 0, responses_create, NULL},
     {"GET", "/v1/responses/{id}", 0, responses_get, NULL},
     {"DELETE", "/v1/responses/{id}", 0, responses_delete, NULL},

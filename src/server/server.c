@@ -13,6 +13,7 @@
 #include "base/memory.h"
 #include "measure/limits.h"
 #include "server/access_log.h"
+#include "server/api/embedding_cache.h"
 #include "server/api/stored_responses.h"
 #include "server/dispatch.h"
 #include "server/engine_link.h"
@@ -25,7 +26,8 @@
 #include "server/workers.h"
 
 enum {
-    STORED_BYTES = 64 << 20, /* of responses by their id */
+    STORED_BYTES = 64 << 20,    /* of responses by their id */
+    EMBEDDING_BYTES = 64 << 20, /* of vectors by their texts */
     POLL_MS = 10,
     FLUSH_MS = 2000 /* for last replies to go out */
 };
@@ -44,7 +46,8 @@ static enum mr_status start_parts(struct server *s, struct mr_error *err)
     MR_TRY(metrics_create(&s->metrics, &options, err));
     MR_TRY(metrics_start(s->metrics, err));
     s->responses = stored_responses_create(STORED_BYTES);
-    if (s->responses == NULL)
+    s->embeddings = embedding_cache_create(EMBEDDING_BYTES);
+    if (s->responses == NULL || s->embeddings == NULL)
         return mr_fail(err, MR_NO_MEMORY, "no memory for the server");
     MR_TRY(access_log_open(&s->access_log, settings->access_log, err));
     MR_TRY(dispatch_create(&s->dispatch, err));
@@ -175,5 +178,6 @@ void server_free(struct server *s)
     metrics_free(s->metrics);
     key_ring_free(s->keys);
     stored_responses_free(s->responses);
+    embedding_cache_free(s->embeddings);
     free(s);
 }

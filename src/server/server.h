@@ -16,6 +16,7 @@ struct http;             /* http.h: the thread that reads and writes */
 struct workers;          /* workers.h: threads for long bodies */
 struct access_log;       /* access_log.h */
 struct stored_responses; /* api/stored_responses.h */
+struct embedding_cache;  /* api/embedding_cache.h */
 
 /* A model by its name in the API. */
 struct hosted_model {
@@ -49,6 +50,7 @@ struct server {
     struct http *http;
     struct access_log *access_log; /* NULL: none */
     struct stored_responses *responses;
+    struct embedding_cache *embeddings;
 };
 
 /* Bind and listen; requests are answered from now on, by most endpoints with 503. *out is NULL on failure: BAD_INPUT names the

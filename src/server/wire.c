@@ -100,8 +100,8 @@ void wire_request_read(struct wire_request *out, const void *record)
 
 size_t wire_event_bytes(const struct mr_event *event)
 {
-    return sizeof *event + (size_t)event->n_top * sizeof *event->top + event->n_text + 1 +
-           (event->error != NULL ? strlen(event->error) + 1 : 0);
+    return sizeof *event + (size_t)event->n_top * sizeof *event->top + (size_t)event->n_embedding * sizeof *event->embedding +
+           event->n_text + 1 + (event->error != NULL ? strlen(event->error) + 1 : 0);
 }
 
 void wire_event_write(void *out, const struct mr_event *event)
@@ -109,6 +109,7 @@ void wire_event_write(void *out, const struct mr_event *event)
     struct wire_writer w = {.p = out};
     put(&w, event, sizeof *event);
     put(&w, event->top, (size_t)event->n_top * sizeof *event->top);
+    put(&w, event->embedding, (size_t)event->n_embedding * sizeof *event->embedding);
     put(&w, event->text, event->n_text);
     put(&w, "", 1);
     if (event->error != NULL)
@@ -122,6 +123,8 @@ void wire_event_read(struct mr_event *out, const void *record)
     p += sizeof *out;
     out->top = (const struct mr_logprob *)(const void *)p;
     p += (size_t)out->n_top * sizeof *out->top;
+    out->embedding = out->embedding != NULL ? (const float *)(const void *)p : NULL;
+    p += (size_t)out->n_embedding * sizeof *out->embedding;
     out->text = p;
     out->error = out->error != NULL ? p + out->n_text + 1 : NULL;
 }

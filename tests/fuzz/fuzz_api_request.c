@@ -6,6 +6,8 @@
 #include "engine/loaded_model.h"
 #include "server/api/anthropic.h"
 #include "server/api/completion.h"
+#include "server/api/embedding_cache.h"
+#include "server/api/embeddings.h"
 #include "server/api/ollama.h"
 #include "server/api/openai.h"
 #include "server/api/responses.h"
@@ -39,8 +41,12 @@ static struct server *make_server(void)
     vb_release(&b);
     hosted = (struct hosted_model){.name = name, .model = &model, .n_ctx = 512};
     check(chat_prompt_create(&hosted.chat, &model, chat_template, strlen(chat_template), NULL) == MR_OK);
-    server = (struct server){.model = &hosted, .n_model = 1, .responses = stored_responses_create(1 << 16)};
-    check(server.responses != NULL);
+    server = (struct server){.model = &hosted,
+                             .n_model = 1,
+                             .responses = stored_responses_create(1 << 16),
+                             .embeddings = embedding_cache_create(1 << 16)};
+    check(server.responses != NULL && server.embeddings != NULL);
+    hosted.info = (struct mr_model_info){.n_embd = 8, .pooling = MR_POOLING_MEAN};
     return &server;
 }
 
@@ -75,8 +81,9 @@ static void check_reply(const struct exchange *x)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static void (*const endpoint[])(struct exchange *) = {
-        openai_chat_completions, openai_completions, anthropic_messages, responses_create,  ollama_chat,      ollama_generate,
-        completion_create,       tokenize_text,      tokenize_back,      tokenize_template, completion_infill};
+        openai_chat_completions, openai_completions, anthropic_messages, responses_create, ollama_chat,
+        ollama_generate,         completion_create,  tokenize_text,      tokenize_back,    tokenize_template,
+        completion_infill,       embeddings_create,  embeddings_ollama};
     static const char *const text[] = {"<think>", "hm</think>", "so <tool_call>",
                                        "{\"name\": \"f\", \"arguments\": {\"a\": 1}}", "</tool_call>"};
     struct exchange x;

@@ -58,13 +58,14 @@ TOKENIZE = [{"content": "a", "with_pieces": True}, {"prompt": "a", "return_token
 BACK = [{"tokens": [1, 200, 3]}]
 TEMPLATE = [{"messages": [{"role": "user", "content": "hi"}], "add_generation_prompt": False}]
 INFILL = [{"input_prefix": "a", "input_suffix": "b", "input_extra": [{"filename": "f", "text": "t"}], "prompt": "c"}]
+EMBEDDINGS = [{"input": ["a", [1, 2]], "encoding_format": "base64", "dimensions": 8, "pooling": "mean"}]
 
 
 def main():
     folder = pathlib.Path(__file__).parent / "corpus" / "api_request"
     folder.mkdir(parents=True, exist_ok=True)
     for endpoint, bodies in enumerate([CHATS, COMPLETIONS, ANTHROPIC, RESPONSES, OLLAMA_CHATS, OLLAMA_TEXTS, NATIVE,
-                                        TOKENIZE, BACK, TEMPLATE, INFILL]):
+                                        TOKENIZE, BACK, TEMPLATE, INFILL, EMBEDDINGS, EMBEDDINGS]):
         for i, body in enumerate(bodies):
             (folder / f"{endpoint}_{i}.bin").write_bytes(bytes([endpoint, 5]) + json.dumps(body).encode())
 

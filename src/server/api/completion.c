@@ -123,7 +123,7 @@ void completion_create(struct exchange *x)
     if (j == NULL)
         return;
     read_fields(j);
-    prompt_fields_read(j);
+    prompt_fields_read(j, "prompt");
     job_start(j);
 }
 

@@ -189,7 +189,7 @@ static void read_completion(struct job *j)
         json_fields_fail(&j->fields, "prompt_logprobs", "is not told in a stream; use echo and logprobs there");
     if (json_string_length(json_fields_get(&j->fields, "suffix")) > 0)
         json_fields_fail(&j->fields, "suffix", "is not supported; use /infill");
-    prompt_fields_read(j);
+    prompt_fields_read(j, "prompt");
 }
 
 static const struct dialect dialect = {.stream_type = SSE_TYPE,

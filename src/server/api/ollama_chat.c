@@ -241,7 +241,7 @@ void ollama_generate(struct exchange *x)
         return;
     }
     if (raw || j->model->chat == NULL)
-        prompt_fields_read(j);
+        prompt_fields_read(j, "prompt");
     else
         render_generate(j, prompt);
     job_start(j);

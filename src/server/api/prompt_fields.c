@@ -58,24 +58,24 @@ static bool is_one(const json_t *v)
     return has_number;
 }
 
-void prompt_fields_read(struct job *j)
+void prompt_fields_read(struct job *j, const char *name)
 {
-    const json_t *v = json_fields_get(&j->fields, "prompt");
+    const json_t *v = json_fields_get(&j->fields, name);
     const size_t n = json_array_size(v);
     if (j->error.http != 0)
         return;
     if (v == NULL)
-        json_fields_fail(&j->fields, "prompt", "is missing");
+        json_fields_fail(&j->fields, name, "is missing");
     else if (is_one(v) && job_make_prompts(j, 1))
-        add_prompt(j, "prompt", v, &j->prompt[0]);
+        add_prompt(j, name, v, &j->prompt[0]);
     else if (!json_is_array(v) || n == 0)
-        json_fields_fail(&j->fields, "prompt", "must be a string, a list of strings, token ids, or a list of such lists");
+        json_fields_fail(&j->fields, name, "must be a string, a list of strings, token ids, or a list of such lists");
     else if (n > JOB_PROMPTS_MAX)
-        json_fields_fail(&j->fields, "prompt", "has %zu prompts, at most %d are possible", n, JOB_PROMPTS_MAX);
+        json_fields_fail(&j->fields, name, "has %zu prompts, at most %d are possible", n, JOB_PROMPTS_MAX);
     else if (job_make_prompts(j, (int)n))
         for (size_t i = 0; i < n && j->error.http == 0; i++) {
             char path[32];
-            snprintf(path, sizeof path, "prompt[%zu]", i);
+            snprintf(path, sizeof path, "%.16s[%zu]", name, i);
             add_prompt(j, path, json_array_get(v, i), &j->prompt[i]);
         }
 }

@@ -4,9 +4,9 @@
 
 #include "server/api/job.h"
 
-/* `prompt` of the body: a text; a list of token ids, which may have texts between them: one prompt; a list of texts or of such
- * lists: several. Control tokens written in texts are control tokens. 400: a prompt has no tokens. */
-void prompt_fields_read(struct job *j);
+/* A field of the body (`prompt`): a text; a list of token ids, which may have texts between them: one prompt; a list of texts
+ * or of such lists: several. Control tokens written in texts are control tokens. 400: a prompt has no tokens. */
+void prompt_fields_read(struct job *j, const char *name);
 
 /* The ids of a text, appended. special: control tokens written in it become their ids; bos: what the model puts in front. */
 void prompt_add_text(struct job *j, const char *name, const char *s, size_t n, bool special, bool bos, struct token_list *ids);

@@ -2,6 +2,7 @@
 #ifndef TESTS_UNIT_SERVER_API_FIXTURE_H
 #define TESTS_UNIT_SERVER_API_FIXTURE_H
 
+#include "server/api/embedding_cache.h"
 #include "server/api/stored_responses.h"
 #include "unit/engine/engine_fixture.h"
 #include "unit/server/fake_exchange.h"
@@ -28,7 +29,10 @@ static inline int api_setup(void **state)
     f.hosted = (struct hosted_model){.name = name, .model = f.model, .n_ctx = 256, .created = 1};
     check(chat_prompt_create(&f.hosted.chat, f.model, FIXTURE_TEMPLATE, strlen(FIXTURE_TEMPLATE), &err), &err);
     mr_model_info(f.model, &f.hosted.info);
-    f.server = (struct server){.model = &f.hosted, .n_model = 1, .responses = stored_responses_create(1 << 20)};
+    f.server = (struct server){.model = &f.hosted,
+                               .n_model = 1,
+                               .responses = stored_responses_create(1 << 20),
+                               .embeddings = embedding_cache_create(1 << 20)};
     *state = &f;
     return 0;
 }
@@ -37,6 +41,7 @@ static inline int api_teardown(void **state)
 {
     struct api_fixture *f = *state;
     stored_responses_free(f->server.responses);
+    embedding_cache_free(f->server.embeddings);
     chat_prompt_free(f->hosted.chat);
     mr_engine_free(f->engine);
     mr_model_close(f->model);
