@@ -375,9 +375,12 @@ struct mr_usage {
     int64_t prompt_us;      /* from there to the first token */
     int64_t generate_us;    /* from the first token to the last */
     int64_t first_token_us; /* from submit to the first token */
-    int32_t n_cached;       /* tokens of the prompt that were in the cache */
-    bool from_store;        /* an equal request's answer, given again without a step; times and the cache's figures are zero */
-    int32_t n_restored;     /* of those, from the second tier: host memory or a file */
+    int64_t memory_us;      /* of prompt_us and generate_us: put aside for others, or while blocks came from the second tier */
+    int64_t sample_us;      /* of the same: while tokens were chosen, everybody's of a step */
+    int64_t prompt_memory_us, prompt_sample_us; /* of these, the parts before the first token */
+    int32_t n_cached;                           /* tokens of the prompt that were in the cache */
+    bool from_store;    /* an equal request's answer, given again without a step; times and the cache's figures are zero */
+    int32_t n_restored; /* of those, from the second tier: host memory or a file */
     enum mr_cache_miss cache_miss;
     int32_t n_preempted; /* how often it was put aside to make room for others */
     int32_t n_drafted;   /* tokens that were guessed and scored ahead */

@@ -156,6 +156,26 @@ static void fail_rows(struct mr_engine *e, enum mr_status status, const struct m
     }
 }
 
+/* What of the step was not the forward pass for those that run. chosen_us: from when on tokens were chosen. A step that gives
+ * the first token ends behind it. */
+static void split_time(struct mr_engine *e, int64_t begin_us, int64_t chosen_us, int64_t end_us)
+{
+    for (int i = 0; i < e->options.max_running; i++) {
+        struct sequence *s = &e->slot[i];
+        struct mr_usage *u = &s->usage;
+        if (s->request == NULL || s->start_us < 0)
+            continue;
+        const bool waits = !s->in_cache || (s->n_row == 0 && s->fetch_to > s->n_cached);
+        const int64_t memory = waits ? end_us - begin_us : 0, sample = waits ? 0 : end_us - chosen_us;
+        u->memory_us += memory;
+        u->sample_us += sample;
+        if (u->n_generated > 0)
+            continue;
+        u->prompt_memory_us += memory;
+        u->prompt_sample_us += sample;
+    }
+}
+
 void mr_engine_step(struct mr_engine *e)
 {
     const int64_t begin_us = e->now_us = engine_now_us(e);
@@ -164,6 +184,8 @@ void mr_engine_step(struct mr_engine *e)
     if (batch.n_row == 0) {
         constraint_store_wait(&e->constraints, IDLE_WAIT_US); /* there is nothing to do before */
         second_tier_wait(e);
+        const int64_t end_us = engine_now_us(e);
+        split_time(e, begin_us, end_us, end_us);
         return;
     }
     struct mr_error err = {{0}};
@@ -172,7 +194,9 @@ void mr_engine_step(struct mr_engine *e)
         e->now_us = engine_now_us(e);
         count_step(e, e->now_us - begin_us);
         collect(e);
-        step_cost_observe(&e->cost, &e->shape, engine_now_us(e) - begin_us); /* choosing tokens takes its time, too */
+        const int64_t end_us = engine_now_us(e);
+        split_time(e, begin_us, e->now_us, end_us);
+        step_cost_observe(&e->cost, &e->shape, end_us - begin_us); /* choosing tokens takes its time, too */
         admission_observe(e);
         return;
     }

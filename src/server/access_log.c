@@ -12,6 +12,7 @@
 #include "base/memory.h"
 #include "server/exchange_state.h"
 #include "server/keys.h"
+#include "server/metrics.h"
 #include "server/server.h"
 
 struct access_log {
@@ -73,6 +74,17 @@ static void add_generation(json_t *line, const struct exchange *x)
     json_object_set_new(line, "ttft_ms", json_real((double)x->usage.first_token_us / 1e3));
 }
 
+/* Where the time of the first request went; the parts sum to total_ms. */
+static json_t *stages_json(const struct exchange *x, int64_t now_us)
+{
+    int64_t stage_us[N_STAGES];
+    json_t *stages = json_object();
+    request_life_stages(&x->life[0], now_us, stage_us);
+    for (int i = 0; i < N_STAGES; i++)
+        json_object_set_new(stages, request_stage_name((enum request_stage)i), json_real((double)stage_us[i] / 1e3));
+    return stages;
+}
+
 static json_t *make_line(const struct exchange *x, int64_t now_us)
 {
     json_t *line = json_object();
@@ -92,6 +104,8 @@ static json_t *make_line(const struct exchange *x, int64_t now_us)
         json_object_set_new(line, "key", json_string(x->key->name));
     if (x->model != NULL)
         add_generation(line, x);
+    if (x->n_request > 0)
+        json_object_set_new(line, "stages_ms", stages_json(x, now_us));
     return line;
 }
 

@@ -63,9 +63,11 @@ enum request_stage {
     STAGE_PARSE,   /* checked, rendered, tokenised */
     STAGE_LOAD,    /* the model loaded or woken */
     STAGE_QUEUE,
-    STAGE_PREFILL,
-    STAGE_DECODE, /* first token to last, as computed */
-    STAGE_WRITE,  /* until the last byte is given away */
+    STAGE_MEMORY,  /* put aside for others, or while blocks came back from the second tier */
+    STAGE_PREFILL, /* to the first token */
+    STAGE_DECODE,  /* to the last one, as computed */
+    STAGE_SAMPLE,  /* tokens chosen, those of others in the same steps, too */
+    STAGE_WRITE,   /* until the last byte is given away */
     N_STAGES
 };
 const char *request_stage_name(enum request_stage stage);

@@ -132,10 +132,19 @@ static void count_target(struct model_metrics *mm, const struct request_life *li
 void request_life_stages(const struct request_life *life, int64_t now_us, int64_t stage_us[N_STAGES])
 {
     const struct mr_usage *u = &life->usage;
-    const int64_t taken_up = life->arrival_us + u->queue_us, first = taken_up + u->prompt_us;
+    const int64_t taken_up = life->arrival_us + u->queue_us, computed = taken_up + u->memory_us;
+    const int64_t prefilled = computed + u->prompt_us - u->prompt_memory_us - u->prompt_sample_us;
+    const int64_t done = taken_up + u->prompt_us + u->generate_us;
     /* Where each stage ends; never before the one in front of it, nor after now. */
-    const int64_t end[N_STAGES] = {
-        life->arrival_us, life->submit_us - life->loading_us, life->submit_us, taken_up, first, first + u->generate_us, now_us};
+    const int64_t end[N_STAGES] = {life->arrival_us,
+                                   life->submit_us - life->loading_us,
+                                   life->submit_us,
+                                   taken_up,
+                                   computed,
+                                   prefilled,
+                                   done - u->sample_us,
+                                   done,
+                                   now_us};
     int64_t at = life->begin_us;
     for (int i = 0; i < N_STAGES; i++) {
         const int64_t to = i == N_STAGES - 1 || end[i] > now_us ? now_us : end[i];
@@ -150,7 +159,9 @@ static void observe_stages(struct model_metrics *mm, const struct request_life *
     request_life_stages(life, now, stage_us);
     for (int i = 0; i < N_STAGES; i++)
         observe(mm, (enum histogram_id)(HISTOGRAM_STAGE + i), (double)stage_us[i] * 1e-6);
-    observe(mm, HISTOGRAM_INFERENCE, (double)(stage_us[STAGE_PREFILL] + stage_us[STAGE_DECODE]) * 1e-6);
+    const int64_t computing =
+        stage_us[STAGE_MEMORY] + stage_us[STAGE_PREFILL] + stage_us[STAGE_DECODE] + stage_us[STAGE_SAMPLE];
+    observe(mm, HISTOGRAM_INFERENCE, (double)computing * 1e-6);
     observe(mm, HISTOGRAM_E2E, between(life->begin_us, now));
 }
 
@@ -191,6 +202,7 @@ void metrics_turned_away(struct model_metrics *mm, enum request_outcome outcome)
 
 const char *request_stage_name(enum request_stage stage)
 {
-    static const char *const names[N_STAGES] = {"receive", "parse", "load", "queue", "prefill", "decode", "write"};
+    static const char *const names[N_STAGES] = {"receive", "parse",  "load",   "queue", "memory",
+                                                "prefill", "decode", "sample", "write"};
     return names[stage];
 }

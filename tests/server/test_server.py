@@ -81,6 +81,8 @@ def test_access_log_has_a_line_of_json_for_each_request(server):
     line = json.loads(server.expect(rb'\n(\{[^\n]*"logged-1"[^\n]*\})\n')[1])
     assert (line["status"], line["path"], line["completion_tokens"], line["finish"]) == (200, "/completion", 8, "length")
     assert 0 < line["ttft_ms"] <= line["total_ms"] and line["bytes_out"] > 0
+    assert sum(line["stages_ms"].values()) == pytest.approx(line["total_ms"], rel=0.01)
+    assert line["stages_ms"]["decode"] > line["stages_ms"]["sample"] > 0
 
 
 def test_bodies_beyond_the_limit_get_413():

@@ -33,10 +33,11 @@ static double each(int64_t us, int n) { return n > 0 ? ms(us) / n : 0; }
 json_t *timings_json(const struct mr_usage *u)
 {
     const int prompt_n = u->n_prompt - u->n_cached; /* computed, as llama-server counts */
-    return json_pack("{s:i, s:i, s:f, s:f, s:f, s:i, s:f, s:f, s:f, s:i, s:i, s:f, s:f}", "cache_n", u->n_cached, "prompt_n",
-                     prompt_n, "prompt_ms", ms(u->prompt_us), "prompt_per_token_ms", each(u->prompt_us, prompt_n),
+    return json_pack("{s:i, s:i, s:f, s:f, s:f, s:i, s:f, s:f, s:f, s:i, s:i, s:f, s:f, s:f, s:f}", "cache_n", u->n_cached,
+                     "prompt_n", prompt_n, "prompt_ms", ms(u->prompt_us), "prompt_per_token_ms", each(u->prompt_us, prompt_n),
                      "prompt_per_second", per_second(prompt_n, u->prompt_us), "predicted_n", u->n_generated, "predicted_ms",
                      ms(u->generate_us), "predicted_per_token_ms", each(u->generate_us, u->n_generated - 1),
                      "predicted_per_second", per_second(u->n_generated - 1, u->generate_us), "draft_n", u->n_drafted,
-                     "draft_n_accepted", u->n_accepted, "queue_ms", ms(u->queue_us), "ttft_ms", ms(u->first_token_us));
+                     "draft_n_accepted", u->n_accepted, "queue_ms", ms(u->queue_us), "ttft_ms", ms(u->first_token_us),
+                     "memory_ms", ms(u->memory_us), "sample_ms", ms(u->sample_us));
 }

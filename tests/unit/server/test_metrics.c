@@ -149,11 +149,13 @@ static void the_stages_sum_to_the_whole(void **state)
     token(f, &life, 0, 6000);
     finish(f, &life, 0, MR_FINISH_LENGTH, MR_OK);
     now_us += 4000;
+    life.usage.memory_us = 700, life.usage.prompt_memory_us = 300;
+    life.usage.sample_us = 900, life.usage.prompt_sample_us = 100;
     request_life_stages(&life, now_us, stage);
     for (int i = 0; i < N_STAGES; i++)
         sum += stage[i];
     assert_int_equal(sum, now_us - life.begin_us);
-    const int64_t want[N_STAGES] = {1000, 1500, 500, 2000, 5000, 6000, 4000};
+    const int64_t want[N_STAGES] = {1000, 1500, 500, 2000, 700, 4600, 4800, 900, 4000};
     for (int i = 0; i < N_STAGES; i++)
         assert_int_equal(stage[i], want[i]);
 }
