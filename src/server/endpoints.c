@@ -9,7 +9,7 @@
 #include "server/api/openai.h"
 #include "server/api/responses.h"
 #include "server/api/state.h"
-#include "server/api/tokenize.h"
+#include "server/api/token_endpoints.h"
 #include "server/api/web_page.h"
 #include "server/endpoint.h"
 

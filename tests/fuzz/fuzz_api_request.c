@@ -11,7 +11,7 @@
 #include "server/api/ollama.h"
 #include "server/api/openai.h"
 #include "server/api/responses.h"
-#include "server/api/tokenize.h"
+#include "server/api/token_endpoints.h"
 #include "unit/server/fake_exchange.h"
 #include "unit/text/vocabulary_bytes.h"
 

@@ -5,7 +5,7 @@
 #include "server/api/completion.h"
 #include "server/api/ollama.h"
 #include "server/api/responses.h"
-#include "server/api/tokenize.h"
+#include "server/api/token_endpoints.h"
 
 #define SCHEMA "{\"type\": \"object\", \"properties\": {\"a\": {\"type\": \"integer\"}}, \"required\": [\"a\"]}"
 #define USER   "\"messages\": [{\"role\": \"user\", \"content\": \"hi\"}]"

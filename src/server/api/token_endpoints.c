@@ -1,5 +1,5 @@
-/* tokenize.c: texts to ids, and back. */
-#include "server/api/tokenize.h"
+/* token_endpoints.c: texts to ids, and back. */
+#include "server/api/token_endpoints.h"
 
 #include "base/utf8.h"
 #include "engine/loaded_model.h"
