@@ -7,6 +7,7 @@
 #include "server/api/models.h"
 #include "server/api/ollama.h"
 #include "server/api/openai.h"
+#include "server/api/openapi.h"
 #include "server/api/responses.h"
 #include "server/api/state.h"
 #include "server/api/token_endpoints.h"
@@ -20,6 +21,7 @@ const struct endpoint endpoint_table[] = {
     {"GET", "/v1/health", ENDPOINT_OPEN | ENDPOINT_BEFORE_READY, health_ready, NULL},
     {"GET", "/version", ENDPOINT_OPEN | ENDPOINT_BEFORE_READY, state_version, NULL},
     {"GET", "/metrics", ENDPOINT_OPEN | ENDPOINT_BEFORE_READY, metrics_show, NULL},
+    {"GET", "/openapi.json", ENDPOINT_OPEN | ENDPOINT_BEFORE_READY, openapi_show, NULL},
     {"GET", "/load", 0, state_load, NULL},
     {"GET", "/props", 0, state_props, NULL},
     {"GET", "/slots", 0, state_slots, NULL},

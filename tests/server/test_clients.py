@@ -111,7 +111,8 @@ def test_openai_responds(openai, answer):
     assert more.usage.input_tokens > whole.usage.input_tokens + 12
     client.responses.delete(whole.id)
     tool = {"type": "function", "name": "get_weather", "parameters": CITY}
-    called = client.responses.create(model=MODEL, input="Paris?", tools=[tool], tool_choice="required", temperature=0)
+    called = client.responses.create(model=MODEL, input="Paris?", tools=[tool], tool_choice="required", temperature=0,
+                                     parallel_tool_calls=False)
     assert any(item.type == "function_call" and json.loads(item.arguments) for item in called.output)
 
 
