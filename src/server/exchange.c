@@ -65,7 +65,9 @@ void exchange_choose_id(struct exchange *x)
 {
     static const char digit[] = "0123456789abcdef";
     unsigned char random[ID_RANDOM_BYTES] = {0};
-    const char *own = exchange_header(x, "x-request-id");
+    const char *own = exchange_header(x, "x-request-id"), *trace = exchange_header(x, "traceparent");
+    if (trace != NULL && strlen(trace) < sizeof x->traceparent)
+        memcpy(x->traceparent, trace, strlen(trace) + 1);
     if (own != NULL && is_id(own)) {
         memcpy(x->id, own, strlen(own) + 1);
         return;

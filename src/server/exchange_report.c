@@ -1,10 +1,14 @@
 /* exchange_report.c: what an exchange tells the metrics. */
 #include "server/exchange_report.h"
 
+#include <stdio.h>
+#include <string.h>
+
 #include "base/clock.h"
 #include "base/memory.h"
 #include "server/metrics.h"
 #include "server/server.h"
+#include "server/trace_export.h"
 
 enum mr_status exchange_report_prepare(struct exchange *x, int n)
 {
@@ -41,11 +45,31 @@ void exchange_report_first_byte(struct exchange *x)
         metrics_first_byte(x->model->metrics, &x->life[i]);
 }
 
+static void trace(struct exchange *x, const struct endpoint *e)
+{
+    struct trace_span span = {.method = e->method,
+                              .path = e->path,
+                              .http = x->http,
+                              .begin_us = x->times.begin_us,
+                              .end_us = clock_us(),
+                              .n_prompt = x->usage.n_prompt,
+                              .n_generated = x->usage.n_generated};
+    trace_context_read(&span.context, x->traceparent);
+    snprintf(span.request_id, sizeof span.request_id, "%s", x->id);
+    if (x->model != NULL)
+        snprintf(span.model, sizeof span.model, "%.120s", x->model->name);
+    if (x->n_request > 0)
+        request_life_stages(&x->life[0], span.end_us, span.stage_us);
+    trace_export_add(x->server->traces, &span);
+}
+
 void exchange_report_done(struct exchange *x)
 {
     static const struct endpoint none = {.method = "", .path = ""};
     const struct endpoint *e = x->route.endpoint != NULL ? x->route.endpoint : &none; /* its texts are kept */
     for (int i = 0; i < x->n_request; i++)
         metrics_request_end(x->model->metrics, &x->life[i]);
+    if (x->server->traces != NULL && strcmp(e->method, "POST") == 0)
+        trace(x, e);
     metrics_http(x->server->metrics, e->method, e->path, x->http, x->body.n + x->n_discarded, (size_t)x->n_sent);
 }

@@ -49,6 +49,7 @@ struct exchange {
     _Atomic int n_ref;
     uint64_t serial;
     char id[EXCHANGE_ID_MAX + 1];
+    char traceparent[56]; /* of the request; "": none, or none that is right */
     char method[16];
     struct target target;
     struct route route;
@@ -94,7 +95,7 @@ struct exchange *exchange_create(struct server *s, const char *target);
 void exchange_hold(struct exchange *x);
 void exchange_drop(struct exchange *x); /* frees it with the last one; takes NULL */
 
-/* The client's own id, where it is one, or a new one. */
+/* The client's own id, where it is one, or a new one; and the trace that the request belongs to. */
 void exchange_choose_id(struct exchange *x);
 
 /* Call the endpoint's handler. What it leaves without a reply gets 500. */

@@ -223,6 +223,14 @@ void metrics_set_connections(struct metrics *m, int n)
     pthread_mutex_unlock(&m->lock);
 }
 
+void metrics_spans(struct metrics *m, int n_sent, int n_dropped)
+{
+    pthread_mutex_lock(&m->lock);
+    m->n_spans += n_sent;
+    m->n_spans_dropped += n_dropped;
+    pthread_mutex_unlock(&m->lock);
+}
+
 static double rows_of(const struct mr_engine_stats *s)
 {
     return (double)(s->n_decode_rows + s->n_prompt_rows + s->n_draft_rows);

@@ -109,6 +109,9 @@ void metrics_http(struct metrics *m, const char *method, const char *path, int c
 /* Connections that are open now. */
 void metrics_set_connections(struct metrics *m, int n);
 
+/* Spans that a collector took; requests whose spans were dropped. */
+void metrics_spans(struct metrics *m, int n_sent, int n_dropped);
+
 /* After a step of the model's engine: the rows it computed and how long it took. */
 void metrics_step(struct model_metrics *mm, const struct mr_engine_stats *stats);
 

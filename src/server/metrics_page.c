@@ -118,6 +118,8 @@ static void write_process(struct string_buffer *out, const struct metrics *m)
         {"http_connections", "gauge", "Open connections.", m->n_connections},
         {"http_received_bytes_total", "counter", "Bytes of request bodies.", (double)m->bytes_in},
         {"http_sent_bytes_total", "counter", "Bytes of reply bodies.", (double)m->bytes_out},
+        {"trace_spans_sent_total", "counter", "Spans that the collector took.", (double)m->n_spans},
+        {"trace_requests_dropped_total", "counter", "Requests whose spans it did not take.", (double)m->n_spans_dropped},
         {"oom_kills_total", "counter", "Processes of the control group that the kernel killed for memory since the start.",
          p->oom_kills < 0 ? 0 : (double)(p->oom_kills - (m->at_start.oom_kills > 0 ? m->at_start.oom_kills : 0))},
         {"cgroup_memory_bytes", "gauge", "Memory of the control group; NaN: it has none.",

@@ -96,6 +96,7 @@ struct metrics {
     struct http_count http[HTTP_SLOTS];
     int64_t n_http_other, bytes_in, bytes_out;
     int n_connections;
+    int64_t n_spans, n_spans_dropped;
     struct process_stats process, at_start;
     int64_t sampled_us;
     bool has_sample;

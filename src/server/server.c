@@ -23,6 +23,7 @@
 #include "server/keys.h"
 #include "server/metrics.h"
 #include "server/settings.h"
+#include "server/trace_export.h"
 #include "server/workers.h"
 
 enum {
@@ -49,6 +50,8 @@ static enum mr_status start_parts(struct server *s, struct mr_error *err)
     s->embeddings = embedding_cache_create(EMBEDDING_BYTES);
     if (s->responses == NULL || s->embeddings == NULL)
         return mr_fail(err, MR_NO_MEMORY, "no memory for the server");
+    if (settings->otlp_endpoint != NULL)
+        MR_TRY(trace_export_create(&s->traces, settings->otlp_endpoint, s->metrics, err));
     MR_TRY(access_log_open(&s->access_log, settings->access_log, err));
     MR_TRY(dispatch_create(&s->dispatch, err));
     MR_TRY(workers_create(&s->workers, err));
@@ -175,6 +178,7 @@ void server_free(struct server *s)
     }
     free(s->model);
     access_log_close(s->access_log);
+    trace_export_free(s->traces);
     metrics_free(s->metrics);
     key_ring_free(s->keys);
     stored_responses_free(s->responses);

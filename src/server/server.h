@@ -49,6 +49,7 @@ struct server {
     struct workers *workers;
     struct http *http;
     struct access_log *access_log; /* NULL: none */
+    struct trace_export *traces;   /* NULL: none */
     struct stored_responses *responses;
     struct embedding_cache *embeddings;
 };

@@ -260,8 +260,6 @@ enum mr_status settings_check(const struct settings *s, struct mr_error *err)
         return mr_fail(err, MR_NO_SUPPORT, "speculation.draft_model: this build has no such drafter");
     if (v->warm_active != 1 || v->warm_standby != 0)
         return mr_fail(err, MR_NO_SUPPORT, "warm_pool: this build has one engine, in the server's own process");
-    if (v->otlp_endpoint != NULL)
-        return mr_fail(err, MR_NO_SUPPORT, "server.otlp_endpoint: this build exports no traces");
     if (v->engine.low_load > v->engine.high_load)
         return mr_fail(err, MR_BAD_INPUT, "scheduler.low_load is %g, above scheduler.high_load, %g", (double)v->engine.low_load,
                        (double)v->engine.high_load);
