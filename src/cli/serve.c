@@ -10,7 +10,13 @@
 #include "cli/output.h"
 #include "cli/serve_arguments.h"
 #include "server/keys.h"
+#include "server/process_stats.h"
 #include "server/server.h"
+
+enum {
+    SWAP_LOOK_S = 30,
+    SWAP_BYTES = 8 << 20 /* more than before, that are worth a word */
+};
 
 /* Blocked in every thread, and taken here one after the other. */
 static void block_signals(sigset_t *set)
@@ -53,16 +59,31 @@ static void reload(struct server *s, const char *command)
         fprintf(stderr, "%s: the keys are as they were: %s\n", command, err.message);
 }
 
+/* Say so where more of the process is swapped out than *known, which it becomes. */
+static void warn_of_swap(int64_t *known, const char *command)
+{
+    struct process_stats stats;
+    process_stats_read(&stats, "");
+    if (stats.swap_bytes < *known + SWAP_BYTES)
+        return;
+    *known = stats.swap_bytes;
+    fprintf(stderr,
+            "%s: warning: %lld MB of the server are swapped out, and it is slower for it: give it more memory, or --mlock\n",
+            command, (long long)(stats.swap_bytes >> 20));
+}
+
 /* Until SIGTERM or SIGINT comes. */
 static void serve_on(struct server *s, const sigset_t *signals, const char *command)
 {
+    const struct timespec look = {.tv_sec = SWAP_LOOK_S};
+    int64_t swapped = 0;
     for (;;) {
-        siginfo_t info;
-        const int n = sigwaitinfo(signals, &info);
+        const int n = sigtimedwait(signals, NULL, &look);
         if (n == SIGHUP)
             reload(s, command);
-        else if (n > 0 || errno != EINTR)
+        else if (n > 0 || (errno != EINTR && errno != EAGAIN))
             return;
+        warn_of_swap(&swapped, command);
     }
 }
 
