@@ -1,6 +1,7 @@
 /* admission.c: prices, the plan for the batch, and the decision; what is predicted stands in forecast.c. */
 #include "engine/admission.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 #include "base/memory.h"
@@ -8,8 +9,6 @@
 
 enum {
     ANSWER_UNKNOWN = 128, /* expected while no answer has ended */
-    EXPECTED_PERCENTILE = 70,
-    LONG_PERCENTILE = 90, /* of the answers that a batch must leave time for */
     STEPS_KNOWN = 8,
     DECODES_KNOWN = 16
 };
@@ -32,6 +31,14 @@ void admission_release(struct admission *a)
 {
     free(a->account);
     *a = (struct admission){0};
+}
+
+static struct key_account *account_of(struct mr_engine *e, const struct request_record *r)
+{
+    struct key_account *k = &e->admission.account[r->share];
+    if (k->key != r->key)
+        *k = (struct key_account){.key = r->key};
+    return k;
 }
 
 static double target_us(const struct mr_engine *e) { return e->options.admission ? e->options.latency_target_ms * 1e3 : 0; }
@@ -83,7 +90,7 @@ static double timely_batch(const struct mr_engine *e)
     const int32_t answer = recent_lengths_percentile(&a->bound_lengths, LONG_PERCENTILE);
     if (e->options.latency_metric != MR_LATENCY_E2E || answer < 1 || target_us(e) == 0)
         return e->options.max_running;
-    const double room = bound_answer * a->target.part * target_us(e);
+    const double room = a->target.part * target_us(e);
     double b = e->options.max_running;
     while (b > 1 && answer * pace_step_us(&a->pace, b) > room)
         b--;
@@ -99,13 +106,11 @@ void admission_plan(struct mr_engine *e)
     promises_expire(&a->promises, e->now_us);
     if (target_us(e) == 0 || !is_known(e))
         return;
-    target_control_update(&a->target, e->now_us, a->n_refused);
     const double load = load_window_rate(&a->offered, e->now_us) / a->pace.capacity;
     a->position = load_position(a->position, load, (double)e->options.low_load, (double)e->options.high_load);
     const double serial = serial_batch(e), timely = timely_batch(e);
     a->serial = serial < 1 ? 1 : serial < timely ? serial : timely;
-    double cap = full + a->position * (a->serial - full);
-    cap = cap < timely ? cap : timely;
+    double cap = full + a->position * ((serial < 1 ? 1 : serial) - full);
     if (cap < 2 && !step_cost_knows_batches(&e->cost))
         cap = 2; /* to learn what a second one costs */
     a->cap = cap < full ? (int)cap : e->options.max_running;
@@ -123,32 +128,40 @@ bool admission_may_start(const struct mr_engine *e)
     return n < e->admission.cap && n_prompt < e->admission.prompts_max;
 }
 
-static struct key_account *account_of(struct mr_engine *e, const struct request_record *r)
+double admission_until_us(const struct mr_engine *e, const struct request_record *r)
 {
-    struct key_account *k = &e->admission.account[r->share];
-    if (k->key != r->key)
-        *k = (struct key_account){.key = r->key};
-    return k;
+    return r->is_bound ? (double)(r->arrival_us - e->now_us) + target_us(e) : INFINITY;
 }
 
-/* Tokens that so many of a hundred answers of the key, or of all keys, do not exceed, within what the request allows. */
-static int32_t answer_length(struct mr_engine *e, const struct request_record *r, int percent)
+bool admission_is_harmless(struct mr_engine *e, const struct request_record *r)
+{
+    struct runners runners;
+    struct runner x;
+    if (e->options.latency_metric != MR_LATENCY_E2E || target_us(e) == 0 || !is_known(e))
+        return true;
+    forecast_runners(e, &runners);
+    forecast_runner(e, &x, r);
+    return runners_may_join(&runners, &e->admission.pace, &x);
+}
+
+int32_t admission_answer_left(struct mr_engine *e, const struct request_record *r, int32_t done, int percent)
 {
     const int room = e->n_ctx - r->n_prompt;
     const int32_t most = r->max_tokens >= 0 && r->max_tokens < room ? r->max_tokens : room;
-    int32_t n = recent_lengths_percentile(&account_of(e, r)->lengths, percent);
+    int32_t n = recent_lengths_beyond(&account_of(e, r)->lengths, done, percent);
     if (n < 0)
-        n = recent_lengths_percentile(&e->admission.lengths, percent);
-    if (n < 0)
-        n = ANSWER_UNKNOWN;
+        n = recent_lengths_beyond(&e->admission.lengths, done, percent);
+    if (n < 0) /* longer than all others, or the first */
+        n = e->admission.lengths.n > 0 ? done + 1 + done / 8 : ANSWER_UNKNOWN;
     n = n > r->min_tokens ? n : r->min_tokens;
-    return n < most ? n : most;
+    n = n < most ? n : most;
+    return n > done ? n - done : 0;
 }
 
 static void price(struct mr_engine *e, struct request_record *r)
 {
-    r->expected_answer = answer_length(e, r, EXPECTED_PERCENTILE);
-    r->longest_answer = answer_length(e, r, 100);
+    r->expected_answer = admission_answer_left(e, r, 0, EXPECTED_PERCENTILE);
+    r->longest_answer = admission_answer_left(e, r, 0, LONG_PERCENTILE);
     r->n_uncached = r->n_prompt;
     if (!request_record_needs_all_rows(r) && (target_us(e) > 0 || r->deadline_us != INT64_MAX))
         r->n_uncached -= sequence_count_cached(e, r);
@@ -168,21 +181,29 @@ static bool is_modest(struct mr_engine *e, const struct request_record *r)
     return own * fair_share_n_active(&e->shares) <= all;
 }
 
+/* Microseconds by which the forecast passes what there is of the target. A whole answer that no queue could make meet it waits
+ * less, the higher the load, and for nobody at last: what it would take is what others meet theirs with. */
+static double time_over_target(const struct mr_engine *e, const struct request_record *r, const struct forecast *f, double part)
+{
+    const bool whole = e->options.latency_metric == MR_LATENCY_E2E;
+    const double waited = (double)(e->now_us - r->arrival_us), allowed = part * target_us(e);
+    if (!r->is_bound)
+        return waited + f->start_us - allowed * (whole ? 1 - e->admission.position : 1);
+    return waited + (whole ? f->end_us : f->first_us) - allowed;
+}
+
 /* Microseconds that the request would have to wait for more than it may; 0: none. */
 static double time_over(struct mr_engine *e, const struct request_record *r, const char **what)
 {
     const struct forecast f = admission_forecast(e, r);
-    const double waited = (double)(e->now_us - r->arrival_us);
     const double part = is_modest(e, r) && fair_share_n_active(&e->shares) > 1 ? part_modest : e->admission.target.part;
-    const double allowed = part * target_us(e);
     double over = 0;
     if (target_us(e) > 0) {
-        const bool whole = e->options.latency_metric == MR_LATENCY_E2E;
-        over = waited + (!r->is_bound ? f.start_us : whole ? f.end_us : f.first_us) - allowed;
+        over = time_over_target(e, r, &f, part);
         *what = "the wait would pass the latency target";
     }
     if (r->deadline_us != INT64_MAX && f.start_us > 0) {
-        const double late = waited + f.first_us - (double)(r->deadline_us - r->arrival_us);
+        const double late = f.first_us - (double)(r->deadline_us - e->now_us);
         *what = late > over ? "the wait would pass its deadline" : *what;
         over = late > over ? late : over;
     }
@@ -274,7 +295,7 @@ void admission_settle(struct mr_engine *e, struct request_record *r)
 static void note_latency(struct mr_engine *e, const struct request_record *r)
 {
     if (r->is_bound && target_us(e) > 0)
-        target_control_note(&e->admission.target, (double)(e->now_us - r->arrival_us) / target_us(e));
+        target_control_note(&e->admission.target, (double)(e->now_us - r->arrival_us) / target_us(e), r->arrival_us, e->now_us);
 }
 
 void admission_first_token(struct mr_engine *e, const struct sequence *s)

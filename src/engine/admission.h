@@ -11,10 +11,16 @@
 #include "engine/load_control.h"
 #include "engine/promises.h"
 #include "engine/request_record.h"
+#include "engine/runners.h"
 #include "engine/token_bucket.h"
 
 struct mr_engine;
 struct sequence;
+
+enum {
+    EXPECTED_PERCENTILE = 70, /* of recent answers: what a request costs */
+    LONG_PERCENTILE = 95      /* what there has to be time for */
+};
 
 /* Of requests that wait: answers, rows of prompts, tokens of answers. */
 struct work {
@@ -27,13 +33,6 @@ struct key_account {
     struct token_bucket bucket;
     struct recent_lengths lengths;
     struct work waiting; /* scratch of a forecast */
-};
-
-/* Microseconds in the present mix of rows; all zero: not known. */
-struct pace {
-    double step, decode, prompt; /* of a step, of one more row of an answer, of a prompt */
-    double prompts;              /* rows of prompts for each of an answer */
-    double capacity;             /* model tokens a second in batches as large as a high load allows */
 };
 
 struct admission {
@@ -73,8 +72,13 @@ void admission_settle(struct mr_engine *e, struct request_record *r);
 /* Measure what the batch was, then plan for the steps to come. */
 void admission_observe(struct mr_engine *e);
 void admission_plan(struct mr_engine *e);
-/* Whether another answer may start now. */
+/* Whether another answer may start now; whether this one may, beside those that run. */
 bool admission_may_start(const struct mr_engine *e);
+bool admission_is_harmless(struct mr_engine *e, const struct request_record *r);
+/* Microseconds from now until when the request has to have ended; infinite: the target is not meant for it. */
+double admission_until_us(const struct mr_engine *e, const struct request_record *r);
+/* Tokens that `percent` of a hundred answers of its key that came as far still have at most. */
+int32_t admission_answer_left(struct mr_engine *e, const struct request_record *r, int32_t done, int percent);
 void admission_get_stats(const struct mr_engine *e, struct mr_engine_stats *out);
 
 /* When a request that is not queued yet would start, have its first token, and end; microseconds from now (forecast.c). */
@@ -82,7 +86,8 @@ struct forecast {
     double start_us, first_us, end_us;
 };
 struct forecast admission_forecast(struct mr_engine *e, const struct request_record *r);
-/* One step of b answers, with the prompts that come with them. */
-double pace_step_us(const struct pace *p, double b);
+/* Those that run; one that does not. */
+void forecast_runners(struct mr_engine *e, struct runners *out);
+void forecast_runner(struct mr_engine *e, struct runner *out, const struct request_record *r);
 
 #endif

@@ -3,10 +3,11 @@
 
 enum {
     SLOTS_MAX = 64,
+    PLAYED_MAX = 128,  /* answers ahead that are played forward */
     AHEAD_EXACT = 1024 /* answers ahead that are placed one by one */
 };
 
-double pace_step_us(const struct pace *p, double b) { return p->step + b * (p->decode + p->prompts * p->prompt); }
+static const double slack = 0.08; /* of the target, for steps that take longer than expected; 0.05 to 0.13 do as well */
 
 static void add(struct work *a, const struct work *b, double share)
 {
@@ -84,7 +85,7 @@ static int n_streams(const struct mr_engine *e)
 }
 
 /* When each of the slots that may be used is free; returns their number. *prompt: rows that are still to come. */
-static int free_times(const struct mr_engine *e, double free_us[SLOTS_MAX], double *prompt)
+static int free_times(struct mr_engine *e, double step_us, double free_us[SLOTS_MAX], double *prompt)
 {
     const struct admission *a = &e->admission;
     int n = 0;
@@ -93,9 +94,9 @@ static int free_times(const struct mr_engine *e, double free_us[SLOTS_MAX], doub
         const struct sequence *s = &e->slot[i];
         if (s->request == NULL)
             continue;
-        const int done = s->usage.n_generated, left = s->request->expected_answer - done, more = 1 + done / 8;
+        const int done = s->usage.n_generated, left = admission_answer_left(e, s->request, done, EXPECTED_PERCENTILE);
         const int rows = done == 0 ? s->n_token - s->n_cached : 0;
-        const double us = (left > more ? left : more) * pace_step_us(&a->pace, a->cap) + rows * a->pace.prompt;
+        const double us = left * step_us + rows * a->pace.prompt;
         *prompt += rows;
         int at = n++;
         for (; at > 0 && free_us[at - 1] > us; at--)
@@ -137,13 +138,92 @@ static double take_slots(double *free_us, int n_slot, double n, double us)
     return at;
 }
 
+void forecast_runner(struct mr_engine *e, struct runner *out, const struct request_record *r)
+{
+    *out = (struct runner){.prompt_us = r->n_uncached * e->admission.pace.prompt,
+                           .left = r->expected_answer,
+                           .longest = r->longest_answer,
+                           .until_us = admission_until_us(e, r),
+                           .slack_us = slack * e->options.latency_target_ms * 1e3};
+}
+
+void forecast_runners(struct mr_engine *e, struct runners *out)
+{
+    out->n = 0;
+    out->now_us = 0;
+    for (int i = 0; i < e->options.max_running; i++) {
+        const struct sequence *s = &e->slot[i];
+        if (s->request == NULL)
+            continue;
+        const int done = s->usage.n_generated, rows = done == 0 ? s->n_token - s->n_cached : 0;
+        out->run[out->n++] = (struct runner){.prompt_us = rows * e->admission.pace.prompt,
+                                             .left = admission_answer_left(e, s->request, done, EXPECTED_PERCENTILE),
+                                             .longest = admission_answer_left(e, s->request, done, LONG_PERCENTILE),
+                                             .until_us = admission_until_us(e, s->request),
+                                             .slack_us = slack * e->options.latency_target_ms * 1e3};
+    }
+}
+
+/* Whether w, which waits, is served before r. Of other keys: what is served in turn with the work of r's own key. */
+static bool goes_before(struct mr_engine *e, const struct request_record *w, const struct request_record *r, double turn)
+{
+    if (w->priority != r->priority)
+        return w->priority > r->priority;
+    if (w->share == r->share)
+        return schedule_due_us(e, w, w->n_prompt) <= schedule_due_us(e, r, r->n_prompt);
+    const double lead = fair_share_served(&e->shares, r->share) - fair_share_served(&e->shares, w->share);
+    struct work *taken = &e->admission.account[w->share].waiting;
+    if (cost_of(e, taken) > turn + (lead > 0 ? lead : 0))
+        return false;
+    const struct work work = work_of(w);
+    add(taken, &work, 1);
+    return true;
+}
+
+/* Those before the request join, each when it can. */
+static void play_ahead(struct mr_engine *e, const struct request_record *r, double turn, struct runners *runners)
+{
+    const struct admission *a = &e->admission;
+    struct runner x;
+    double start;
+    for (int share = 0; share < e->shares.n; share++)
+        e->admission.account[share].waiting = (struct work){0};
+    for (int i = 0, n = 0; i < e->n_waiting && n < PLAYED_MAX; i++) {
+        const struct request_record *w = e->waiting[i];
+        if (!goes_before(e, w, r, turn))
+            continue;
+        forecast_runner(e, &x, w);
+        for (int k = w->n_started; k < w->n; k++, n++)
+            runners_join(runners, &a->pace, &x, a->cap, &start);
+    }
+}
+
+/* When the request would begin and end, by playing forward what runs and goes before it. turn: the work of its key, with its
+ * own. */
+static void forecast_whole(struct mr_engine *e, const struct request_record *r, double turn, struct forecast *f)
+{
+    const struct admission *a = &e->admission;
+    struct runners runners;
+    struct runner x;
+    double start;
+    forecast_runners(e, &runners);
+    for (int i = 0; i < runners.n; i++)
+        runners.now_us += runners.run[i].prompt_us;
+    play_ahead(e, r, turn, &runners);
+    forecast_runner(e, &x, r);
+    for (int i = 0; i < r->n; i++) {
+        f->end_us = runners_join(&runners, &a->pace, &x, a->cap, &start);
+        f->start_us = i == 0 ? start : f->start_us;
+    }
+}
+
 struct forecast admission_forecast(struct mr_engine *e, const struct request_record *r)
 {
     struct admission *a = &e->admission;
     double free_us[SLOTS_MAX], prompt, promised_cost;
-    const int n_slot = free_times(e, free_us, &prompt);
     struct work ahead = work_ahead(e, r);
     const double step = pace_step_us(&a->pace, a->cap), answer_us = r->expected_answer * step;
+    const int n_slot = free_times(e, step, free_us, &prompt);
     if (r->n_retry == 0)
         ahead.n += promises_due(&a->promises, e->now_us + (int64_t)answer_us, &promised_cost);
     const double mean_us = ahead.n > 0 ? (ahead.prompt * a->pace.prompt + ahead.answer * step) / ahead.n : 0;
@@ -154,6 +234,8 @@ struct forecast admission_forecast(struct mr_engine *e, const struct request_rec
     const double last = r->n > 1 ? take_slots(free_us, n_slot, r->n - 1, answer_us) : start;
     const double prompts_us = (prompt + ahead.prompt) * row_us, begin = start > prompts_us ? start : prompts_us;
     const double first = begin + own_us + a->pace.step + n_slot * a->pace.decode;
-    const double end = (last > begin ? last : begin) + own_us + r->longest_answer * step;
-    return (struct forecast){start, first, end};
+    struct forecast f = {start, first, (last > begin ? last : begin) + own_us + r->longest_answer * step};
+    if (e->options.latency_metric == MR_LATENCY_E2E)
+        forecast_whole(e, r, cost_of(e, &ahead), &f);
+    return f;
 }

@@ -2,16 +2,10 @@
 #include "engine/load_control.h"
 
 #include <stdlib.h>
-#include <string.h>
 
-static const int64_t slot_us = 500000, look_us = 500000;
+static const int64_t slot_us = 500000;
 static const double hysteresis = 0.05;
-static const double part_min = 0.3, part_start = 0.55, part_max = 0.95, part_up = 0.01, part_down = 0.9;
-static const double too_late = 0.9, early = 0.75; /* shares of the target: it is to be kept, not met */
-
-enum {
-    LATENCIES_MIN = 6 /* new ones before they are looked at */
-};
+static const double part_min = 0.3, part_max = 0.85;
 
 /* Forget what is older than the window. */
 static void advance(struct load_window *w, int64_t now_us)
@@ -57,14 +51,23 @@ double load_position(double x, double load, double low, double high)
     return x > falling ? falling : x;
 }
 
-void target_control_init(struct target_control *t) { *t = (struct target_control){.part = part_start}; }
+/* up and down balance at one late request of two hundred to two hundred and fifty, so that P99 keeps some distance. */
+void target_control_init(struct target_control *t)
+{
+    *t = (struct target_control){.part = 0.7, .late = 0.9, .up = 0.0005, .down = 0.9};
+}
 
-void target_control_note(struct target_control *t, double share_of_target)
+void target_control_note(struct target_control *t, double share_of_target, int64_t arrival_us, int64_t now_us)
 {
     t->latency[t->at] = (float)share_of_target;
     t->at = (t->at + 1) % LATENCIES_RECENT;
     t->n += t->n < LATENCIES_RECENT;
-    t->n_new++;
+    if (share_of_target <= t->late) {
+        t->part = t->part + t->up < part_max ? t->part + t->up : part_max;
+    } else if (arrival_us >= t->fell_us) {
+        t->part = t->part * t->down > part_min ? t->part * t->down : part_min;
+        t->fell_us = now_us;
+    }
 }
 
 double target_control_p99(const struct target_control *t)
@@ -76,22 +79,6 @@ double target_control_p99(const struct target_control *t)
         first = x > first ? x : first;
     }
     return t->n < 100 ? first : second; /* one of a hundred may be larger */
-}
-
-void target_control_update(struct target_control *t, int64_t now_us, int64_t n_refused)
-{
-    if (t->n_new < LATENCIES_MIN || now_us - t->looked_us < look_us)
-        return;
-    const double p99 = target_control_p99(t);
-    if (p99 > too_late) {
-        t->part = t->part * part_down > part_min ? t->part * part_down : part_min;
-        t->n = t->at = 0; /* what was let in under the old part tells nothing about the new one */
-    } else if (p99 < early && n_refused > t->n_refused) {
-        t->part = t->part + part_up < part_max ? t->part + part_up : part_max;
-    }
-    t->n_new = 0;
-    t->n_refused = n_refused;
-    t->looked_us = now_us;
 }
 
 void recent_lengths_note(struct recent_lengths *r, int32_t length)
@@ -107,12 +94,17 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-int32_t recent_lengths_percentile(const struct recent_lengths *r, int percent)
+int32_t recent_lengths_beyond(const struct recent_lengths *r, int32_t done, int percent)
 {
     int32_t sorted[LENGTHS_RECENT];
-    if (r->n == 0)
+    int n = 0;
+    for (int i = 0; i < r->n; i++)
+        if (r->length[i] > done)
+            sorted[n++] = r->length[i];
+    if (n == 0)
         return -1;
-    memcpy(sorted, r->length, sizeof sorted);
-    qsort(sorted, (size_t)r->n, sizeof *sorted, compare);
-    return sorted[(r->n * percent + 99) / 100 - 1];
+    qsort(sorted, (size_t)n, sizeof *sorted, compare);
+    return sorted[(n * percent + 99) / 100 - 1];
 }
+
+int32_t recent_lengths_percentile(const struct recent_lengths *r, int percent) { return recent_lengths_beyond(r, -1, percent); }

@@ -28,19 +28,18 @@ double load_window_rate(struct load_window *w, int64_t now_us);
  * fallen by a further 5 %, so that it does not flutter. Returns the new position; x: the present one. */
 double load_position(double x, double load, double low, double high);
 
-/* Part of the target that predictions may use up: more, step by step, while the measured 99th percentile is below the target;
- * less by a factor when it is above. */
+/* Part of the target that predictions may use up: less by a factor with each request that is late, more by a small step with
+ * each that is not, so that they balance where few are (stochastic approximation of a quantile, Robbins and Monro 1951). Who
+ * was let in before the last step down tells nothing about it. */
 struct target_control {
     double part;
-    float latency[LATENCIES_RECENT]; /* as shares of the target, since the part changed downwards */
+    double late, up, down;           /* later than this share of the target; the step; the factor */
+    float latency[LATENCIES_RECENT]; /* as shares of the target */
     int n, at;
-    int n_new;                    /* since the last look */
-    int64_t looked_us, n_refused; /* at the last look */
+    int64_t fell_us;
 };
 void target_control_init(struct target_control *t);
-void target_control_note(struct target_control *t, double share_of_target);
-/* Look at what was measured, twice a second. n_refused: so far; without refusals there is no need for more. */
-void target_control_update(struct target_control *t, int64_t now_us, int64_t n_refused);
+void target_control_note(struct target_control *t, double share_of_target, int64_t arrival_us, int64_t now_us);
 double target_control_p99(const struct target_control *t); /* 0: nothing was measured */
 
 /* The lengths of the last answers. */
@@ -51,5 +50,7 @@ struct recent_lengths {
 void recent_lengths_note(struct recent_lengths *r, int32_t length);
 /* The smallest one that `percent` of a hundred do not exceed; -1: none is known. */
 int32_t recent_lengths_percentile(const struct recent_lengths *r, int percent);
+/* The same of those that are longer than `done`; -1: none is. */
+int32_t recent_lengths_beyond(const struct recent_lengths *r, int32_t done, int percent);
 
 #endif

@@ -191,6 +191,8 @@ void schedule_admit(struct mr_engine *e)
         const struct candidate c = best_candidate(e, began);
         if (c.request == NULL)
             return;
+        if (c.aside == NULL && !admission_is_harmless(e, c.request))
+            return;
         struct sequence *s = c.aside != NULL ? c.aside : begin_answer(e, c.waiting);
         began |= c.aside == NULL;
         if (s != NULL && !enter(e, s))

@@ -13,6 +13,9 @@
 struct machine {
     double step, decode, prompt, position;
     double sigma; /* of the logarithm of a step's time; 0: it is always the same */
+    double stall; /* share of the steps that take stall_us longer */
+    double stall_us;
+    bool (*ends)(uint64_t request, int n_generated); /* where an answer ends by itself; NULL: nowhere */
     uint32_t seed, counter;
     int64_t now;
     struct mr_engine *engine;
@@ -48,16 +51,24 @@ enum mr_status __wrap_model_forward(struct model *m, struct model_kv *kv, const 
     const double us =
         machine.step + machine.decode * s->n_decode + machine.prompt * s->n_prompt + machine.position * s->attended;
     machine.now += (int64_t)(us * machine_noise());
+    if (machine.stall > 0 && machine_uniform() < machine.stall)
+        machine.now += (int64_t)machine.stall_us;
     return MR_OK;
 }
 
 const float *__wrap_model_logits(const struct model *m, int i);
 const float *__wrap_model_logits(const struct model *m, int i)
 {
-    static const float logits[N_VOCAB]; /* ties go to the lowest id that may be chosen */
+    static const float ties[N_VOCAB]; /* go to the lowest id that may be chosen, END_TOKEN */
+    static float go_on[N_VOCAB];
     (void)m;
-    (void)i;
-    return logits;
+    go_on[END_TOKEN] = -1;
+    for (int k = 0; machine.ends != NULL && k < machine.engine->options.max_running; k++) {
+        const struct sequence *s = &machine.engine->slot[k];
+        if (s->request != NULL && s->n_row > 0 && s->logits == i)
+            return machine.ends(s->request->id, s->usage.n_generated + 1) ? ties : go_on;
+    }
+    return ties;
 }
 
 static inline int64_t machine_now(void *context)

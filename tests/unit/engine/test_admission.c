@@ -4,6 +4,13 @@
 
 enum {
     N_MAX = 4000,
+#ifdef TEST_SANITIZED
+    N_BUSY = 300, /* arrivals at a rate above the capacity */
+    MACHINES = 1,
+#else
+    N_BUSY = 1000,
+    MACHINES = 3,
+#endif
     SYSTEM_TOKENS = 64, /* with which every prompt begins */
     OWN_TOKENS = 16
 };
@@ -11,6 +18,9 @@ enum {
 /* Two cores and a model of 135M weights, more or less. */
 static const struct machine two_cores = {.step = 5000, .decode = 2300, .prompt = 1400, .position = 0.2, .sigma = 0.1};
 static const struct machine four_cores = {.step = 2500, .decode = 1150, .prompt = 700, .position = 0.1, .sigma = 0.2};
+
+/* Most of a step does not depend on the rows, so that large batches pay. */
+static const struct machine cheap_rows = {.step = 7000, .decode = 600, .prompt = 500, .position = 0.1, .sigma = 0.1};
 
 static struct mr_model *model;
 
@@ -45,11 +55,15 @@ struct load {
     bool come_back; /* the refused, once, when they were told */
     uint32_t seed;
     struct visit visit[N_MAX];
+    int of_id[2 * N_MAX]; /* which visit has it */
     int n_visit;
     double seconds;
 };
 
 static struct load load;
+
+/* The answer has so many tokens. */
+static bool ends(uint64_t id, int n) { return n >= load.visit[load.of_id[id]].n_answer; }
 
 static void plan(void)
 {
@@ -82,12 +96,19 @@ static void visit(struct mr_engine *e, int number)
     struct mr_request r = simulated_request(prompt, v->n_prompt, v->n_answer, 0);
     for (int i = SYSTEM_TOKENS; i < r.n_prompt; i++)
         prompt[i] = 1 + (i * 37 + number * 101 + number / 255 * i) % 255;
+    if (machine.ends != NULL) { /* nobody knows before where it ends */
+        r.max_tokens = 200;
+        r.ignore_eos = false;
+    }
     r.arrival_us = v->at_us;
     r.key = v->key;
     r.n_retry = v->n_retry;
     const enum mr_status status = mr_engine_submit(e, &r, &v->id, &err);
-    if (status == MR_OK)
+    if (status == MR_OK) {
+        assert_true(v->id < 2 * N_MAX);
+        load.of_id[v->id] = number; /* who comes back stands behind */
         return;
+    }
     assert_int_equal(status, MR_BUSY);
     v->refused = true;
     if (load.come_back && v->n_retry == 0)
@@ -97,10 +118,7 @@ static void visit(struct mr_engine *e, int number)
 static void note_events(struct mr_engine *e)
 {
     for (struct mr_event event; mr_engine_next_event(e, &event);) {
-        int i = 0;
-        while (load.visit[i].id != event.request)
-            i++;
-        struct visit *v = &load.visit[i];
+        struct visit *v = &load.visit[load.of_id[event.request]];
         v->first_us = v->first_us == 0 ? machine.now : v->first_us;
         if (event.finish != MR_FINISH_NONE) {
             v->end_us = machine.now;
@@ -174,10 +192,20 @@ static struct figures figures_of(int target_ms, enum mr_latency metric)
     return f;
 }
 
-static struct figures run_at(double rate, int n, int target_ms, enum mr_latency metric, struct machine m)
+/* How an engine is set up otherwise than it is; 0: as it is. */
+struct control {
+    double part, late, up, down;
+};
+
+static struct figures run_with(double rate, int n, int target_ms, enum mr_latency metric, struct machine m, struct control c)
 {
     machine = m;
     struct mr_engine *e = simulated_engine(model, options(target_ms, metric));
+    struct target_control *t = &e->admission.target;
+    t->part = c.part > 0 ? c.part : t->part;
+    t->late = c.late > 0 ? c.late : t->late;
+    t->up = c.up > 0 ? c.up : t->up;
+    t->down = c.down > 0 ? c.down : t->down;
     load = (struct load){
         .rate = rate, .n = n, .n_prompt = SYSTEM_TOKENS + OWN_TOKENS, .n_answer_min = 24, .n_answer_max = 48, .seed = 1};
     warm_up(e);
@@ -187,41 +215,86 @@ static struct figures run_at(double rate, int n, int target_ms, enum mr_latency 
     return figures_of(target_ms, metric);
 }
 
-/* capacity: about what the machine can do, in requests a second. */
-static void sweep(enum mr_latency metric, struct machine m, double capacity, const int *target, int n_target)
+static const double factors[] = {0.2, 0.5, 0.8, 1, 1.5, 2, 3};
+enum {
+    N_FACTORS = sizeof factors / sizeof *factors
+};
+
+/* capacity: about what the machine can do with full batches, in requests a second. most: how far the 99th percentile of a
+ * single run, an estimate from a few hundred requests, may lie above the target; 1 at one place at most. */
+static void sweep(enum mr_latency metric, struct machine m, double capacity, int target, double most, struct control c)
 {
-    static const double factor[] = {0.2, 0.5, 0.8, 1, 1.5, 2, 3};
+    double best = 0;
     int n_above = 0;
-    for (int t = 0; t < n_target; t++) {
-        double best = 0;
-        for (size_t i = 0; i < sizeof factor / sizeof *factor; i++) {
-            const struct figures f = run_at(factor[i] * capacity, factor[i] > 1 ? 1000 : 300, target[t], metric, m);
-            best = f.goodput > best ? f.goodput : best;
-            n_above += f.p99_ms > target[t];
-            if (f.p99_ms > 1.05 * target[t] || n_above > 1 || f.goodput < 0.88 * best)
-                fail_msg("%s target %d ms, load %.1f: p99 %.0f ms, goodput %.2f after %.2f; %d admitted, %d refused, %d late",
-                         metric == MR_LATENCY_TTFT ? "ttft" : "e2e", target[t], factor[i], f.p99_ms, f.goodput, best,
-                         f.n_admitted, f.n_refused, f.n_late);
-            if (factor[i] <= 0.5 && metric == MR_LATENCY_TTFT)
-                assert_in_range(f.n_refused, 0, 3);
-        }
+    for (int i = 0; i < N_FACTORS; i++) {
+        const struct figures f = run_with(factors[i] * capacity, factors[i] > 1 ? N_BUSY : 300, target, metric, m, c);
+        best = f.goodput > best ? f.goodput : best;
+        n_above += f.p99_ms > target;
+        if (f.p99_ms > most * target || n_above > 1 + (most > 1.05) || f.goodput < 0.9 * best)
+            fail_msg("%s target %d ms, load %.1f: p99 %.0f ms, goodput %.2f after %.2f; %d admitted, %d refused, %d late; part "
+                     "%.2f, "
+                     "late %.2f, up %.4f, down %.2f",
+                     metric == MR_LATENCY_TTFT ? "ttft" : "e2e", target, factors[i], f.p99_ms, f.goodput, best, f.n_admitted,
+                     f.n_refused, f.n_late, c.part, c.late, c.up, c.down);
+        if (metric == MR_LATENCY_TTFT && factors[i] <= 0.5)
+            assert_in_range(f.n_refused, 0, 3);
+        if (metric == MR_LATENCY_E2E && target == 800 && factors[i] <= 0.2)
+            assert_in_range(f.n_refused, 0, 9);
     }
 }
 
-static const int targets[] = {800, 500, 300};
+static const struct control as_it_is = {0};
 
 static void first_tokens_keep_the_target_and_goodput_does_not_fall(void **state)
 {
     (void)state;
-    sweep(MR_LATENCY_TTFT, two_cores, 7.5, targets, 3);
-    sweep(MR_LATENCY_TTFT, four_cores, 15, targets, 3);
+    for (int target = 800; target >= 300; target -= target > 500 ? 300 : 200) {
+        sweep(MR_LATENCY_TTFT, two_cores, 7.5, target, 1.05, as_it_is);
+        sweep(MR_LATENCY_TTFT, four_cores, 15, target, 1.05, as_it_is);
+    }
 }
 
 static void whole_answers_keep_the_target_and_goodput_does_not_fall(void **state)
 {
     (void)state;
-    sweep(MR_LATENCY_E2E, two_cores, 7.5, targets, 2); /* 300 ms is less than half of the answers take alone */
-    sweep(MR_LATENCY_E2E, four_cores, 15, targets, 3);
+    sweep(MR_LATENCY_E2E, two_cores, 7.5, 800, 1.05, as_it_is);
+    sweep(MR_LATENCY_E2E, two_cores, 7.5, 500, 1.05, as_it_is); /* 300 ms is less than half of the answers take alone */
+    for (int target = 800; target >= 300; target -= target > 500 ? 300 : 200)
+        sweep(MR_LATENCY_E2E, four_cores, 15, target, 1.05, as_it_is);
+    sweep(MR_LATENCY_E2E, cheap_rows, 24, 800, 1.05, as_it_is);
+}
+
+static void answers_of_unknown_length_keep_the_target_too(void **state)
+{
+    (void)state;
+    struct machine m = four_cores;
+    m.ends = ends;
+    sweep(MR_LATENCY_E2E, m, 15, 800, 1.05, as_it_is);
+    sweep(MR_LATENCY_E2E, m, 15, 500, 1.05, as_it_is);
+}
+
+static void a_machine_with_stalls_keeps_the_target(void **state)
+{
+    (void)state;
+    struct machine m = two_cores;
+    m.sigma = 0.2;
+    m.stall = 0.003;
+    m.stall_us = 100000;
+    for (int target = 800; target >= 300; target -= target > 500 ? 300 : 200)
+        sweep(MR_LATENCY_TTFT, m, 7.2, target, 1.1, as_it_is);
+    sweep(MR_LATENCY_E2E, m, 7.2, 800, 1.1, as_it_is);
+}
+
+/* Nothing rests on how the control is set. */
+static void other_constants_nearby_would_do(void **state)
+{
+    (void)state;
+    static const struct control nearby[] = {{.part = 0.6}, {.part = 0.8},   {.late = 0.85}, {.late = 0.95},
+                                            {.up = 0.001}, {.up = 0.00025}, {.down = 0.85}, {.down = 0.95}};
+    for (size_t i = 0; i < (MACHINES > 1 ? sizeof nearby / sizeof *nearby : 1); i++) {
+        sweep(MR_LATENCY_TTFT, two_cores, 7.5, 500, 1.1, nearby[i]);
+        sweep(MR_LATENCY_E2E, two_cores, 7.5, 800, 1.1, nearby[i]);
+    }
 }
 
 static void without_admission_the_target_is_missed(void **state)
@@ -515,6 +588,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(first_tokens_keep_the_target_and_goodput_does_not_fall),
         cmocka_unit_test(whole_answers_keep_the_target_and_goodput_does_not_fall),
+        cmocka_unit_test(answers_of_unknown_length_keep_the_target_too),
+        cmocka_unit_test(a_machine_with_stalls_keeps_the_target),
+        cmocka_unit_test(other_constants_nearby_would_do),
         cmocka_unit_test(without_admission_the_target_is_missed),
         cmocka_unit_test(only_who_would_be_late_is_refused),
         cmocka_unit_test(who_comes_back_when_told_is_let_in),

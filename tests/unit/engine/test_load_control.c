@@ -50,31 +50,36 @@ static void the_part_of_the_target_falls_by_a_factor_and_rises_by_steps(void **s
     struct target_control t;
     target_control_init(&t);
     const double start = t.part;
-    for (int i = 0; i < 20; i++)
-        target_control_note(&t, 1.2);
-    target_control_update(&t, second, 0);
-    assert_true(t.part < 0.95 * start);
+    target_control_note(&t, 1.2, second, 2 * second);
+    assert_true(t.part == start * t.down);
     const double low = t.part;
-    target_control_update(&t, 2 * second, 0); /* nothing new */
+    for (int i = 0; i < 20; i++) /* let in before that */
+        target_control_note(&t, 1.2, second + i, 3 * second);
     assert_true(t.part == low);
-    for (int i = 0; i < 20; i++)
-        target_control_note(&t, 0.3);
-    target_control_update(&t, 3 * second, 0); /* nobody was refused: there is no need for more */
-    assert_true(t.part == low);
-    for (int k = 1; k < 1000; k++) {
-        for (int i = 0; i < 20; i++)
-            target_control_note(&t, 0.3);
-        const double before = t.part;
-        target_control_update(&t, (3 + k) * second, k);
-        assert_true(t.part >= before && t.part - before < 0.05);
-    }
-    assert_true(t.part > 0.9 && t.part <= 1);
-    for (int k = 0; k < 1000; k++) {
-        for (int i = 0; i < 20; i++)
-            target_control_note(&t, 9);
-        target_control_update(&t, (2000 + k) * second, k);
-    }
+    target_control_note(&t, 0.3, 4 * second, 5 * second);
+    assert_true(t.part > low && t.part - low < 0.01);
+    for (int i = 0; i < 10000; i++)
+        target_control_note(&t, 0.3, 4 * second, 5 * second);
+    assert_true(t.part > 0.8 && t.part < 1);
+    for (int i = 0; i < 1000; i++)
+        target_control_note(&t, 9, i * 10 * second, i * 10 * second + 1);
     assert_true(t.part > 0.1); /* something is always let in */
+}
+
+/* A delay that scatters: with 1 of 100 late at most the part stays where it is. */
+static void the_part_settles_where_few_are_late(void **state)
+{
+    (void)state;
+    struct target_control t;
+    int n_late = 0;
+    target_control_init(&t);
+    for (int i = 0; i < 200000; i++) {
+        const double share = t.part * (0.9 + 0.4 * (i * 7919LL % 10007) / 10007.0); /* 1.3 of the forecast at most */
+        target_control_note(&t, share, i * second, i * second + 1);
+        n_late += i >= 100000 && share > t.late;
+    }
+    assert_in_range(n_late, 100, 1000);
+    assert_true(t.part > 0.6 && t.part < 0.75);
 }
 
 static void one_late_answer_of_a_hundred_is_none(void **state)
@@ -83,10 +88,10 @@ static void one_late_answer_of_a_hundred_is_none(void **state)
     struct target_control t;
     target_control_init(&t);
     for (int i = 0; i < 127; i++)
-        target_control_note(&t, 0.5);
-    target_control_note(&t, 3);
+        target_control_note(&t, 0.5, 0, 0);
+    target_control_note(&t, 3, 0, 0);
     assert_true(target_control_p99(&t) == 0.5);
-    target_control_note(&t, 2);
+    target_control_note(&t, 2, 0, 0);
     assert_true(target_control_p99(&t) == 2);
 }
 
@@ -103,6 +108,18 @@ static void percentiles_of_lengths(void **state)
         recent_lengths_note(&r, i * 7 % LENGTHS_RECENT);
     assert_int_equal(recent_lengths_percentile(&r, 70), 22);
     assert_int_equal(recent_lengths_percentile(&r, 100), 31);
+}
+
+static void what_is_left_is_that_of_answers_as_long(void **state)
+{
+    (void)state;
+    struct recent_lengths r = {0};
+    for (int i = 1; i <= 10; i++)
+        recent_lengths_note(&r, 10 * i);
+    assert_int_equal(recent_lengths_beyond(&r, 0, 70), 70);
+    assert_int_equal(recent_lengths_beyond(&r, 80, 70), 100);
+    assert_int_equal(recent_lengths_beyond(&r, 79, 30), 80);
+    assert_int_equal(recent_lengths_beyond(&r, 100, 30), -1);
 }
 
 static void each_of_the_refused_is_told_a_time_of_its_own(void **state)
@@ -135,7 +152,9 @@ int main(void)
         cmocka_unit_test(a_burst_counts_over_a_second_at_least),
         cmocka_unit_test(the_position_is_linear_between_the_thresholds_and_goes_back_late),
         cmocka_unit_test(the_part_of_the_target_falls_by_a_factor_and_rises_by_steps),
+        cmocka_unit_test(the_part_settles_where_few_are_late),
         cmocka_unit_test(one_late_answer_of_a_hundred_is_none),
+        cmocka_unit_test(what_is_left_is_that_of_answers_as_long),
         cmocka_unit_test(percentiles_of_lengths),
         cmocka_unit_test(each_of_the_refused_is_told_a_time_of_its_own),
     };
