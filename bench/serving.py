@@ -57,7 +57,7 @@ def prepare_vllm():
 def vllm(a, port):
     python = prepare_vllm()
     folder = ROOT / "build/serving-vllm" / a.model.stem
-    if not (folder / "config.json").exists():
+    if not (folder / "model.safetensors").exists():
         subprocess.run([python, __file__, str(a.model), "--only-convert", str(folder)], check=True, stdout=sys.stderr)
     return [python, "-m", "vllm.entrypoints.openai.api_server", "--model", str(folder), "--port", str(port), "--host", "127.0.0.1",
             "--max-model-len", str(a.ctx), "--max-num-seqs", str(PLACES)]
@@ -88,10 +88,12 @@ def serve_llama_cpp(a):
 
 def convert(a):
     """The model as vLLM reads it, under vLLM's Python."""
-    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
     source = {"pretrained_model_name_or_path": str(a.model.parent), "gguf_file": a.model.name}
     AutoTokenizer.from_pretrained(**source).save_pretrained(a.only_convert)
-    AutoModelForCausalLM.from_pretrained(**source, dtype="auto").save_pretrained(a.only_convert)
+    model = AutoModelForCausalLM.from_pretrained(**source, dtype="float32", quantization_config=GgufConfig(dequantize=True))
+    model.hf_quantizer = None  # these are plain weights now, and may be saved
+    model.save_pretrained(a.only_convert)
 
 
 def ask(url, path, body=None, timeout=60):
