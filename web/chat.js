@@ -7,6 +7,7 @@ import { conversations } from "./store.js";
 
 const TITLE_LENGTH = 60;
 const NEAR_END_PX = 80;
+const MAX_ROWS = 10;
 const SUGGESTIONS = ["Explain how a watermill works.", "Write a haiku about a river.", "Show binary search in C.",
     "Three names for a small boat?"];
 
@@ -38,6 +39,11 @@ export class Chat {
                 this.#submit();
             }
         });
+        if (!CSS.supports("field-sizing", "content")) { // the field grows by the style sheet alone where the browser knows how
+            this.#prompt.addEventListener("input", () => {
+                this.#prompt.rows = Math.min(this.#prompt.value.split("\n").length, MAX_ROWS);
+            });
+        }
         document.addEventListener("keydown", (event) => {
             if (event.key === "Escape" && this.#abort !== null && document.querySelector("dialog[open]") === null) {
                 this.stop();

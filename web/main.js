@@ -43,7 +43,7 @@ class Page {
         });
         this.dashboard = new Dashboard();
         this.nContext = 0;
-        this.settings.onKey = () => this.connect();
+        this.settings.onClose = () => this.connect();
         byId("theme").addEventListener("click", nextTheme);
         byId("menu").addEventListener("click", () => this.toggleHistory());
         window.addEventListener("hashchange", () => this.showView());
@@ -57,7 +57,7 @@ class Page {
         const view = VIEWS.includes(wanted) ? wanted : "chat";
         for (const name of VIEWS) {
             byId(`view-${name}`).hidden = name !== view;
-            byId(`to-${name}`).toggleAttribute("aria-current", name === view);
+            byId(`to-${name}`).ariaCurrent = name === view ? "page" : null;
         }
         document.title = view === "chat" ? "Millrace" : "Millrace – dashboard";
         byId("menu").hidden = view !== "chat";

@@ -46,6 +46,7 @@ export class Settings {
             event.preventDefault();
             this.#dialog.close();
         });
+        this.#dialog.addEventListener("close", () => this.onClose());
         byId("reset-settings").addEventListener("click", () => {
             this.#values = {model: this.#values.model};
             settings.set(this.#values);
@@ -81,7 +82,8 @@ export class Settings {
         return stop?.length > 0 ? {...values, stop} : values;
     }
 
-    onKey = () => {};
+    // The key, or the model, may have changed.
+    onClose = () => {};
 
     #set(name, value) {
         this.#values[name] = value;
@@ -94,7 +96,6 @@ export class Settings {
 
     #setKey() {
         apiKey.set(byId("set-key").value.trim(), byId("set-remember").checked);
-        this.onKey();
     }
 
     #fill() {

@@ -341,6 +341,8 @@ def test_text_stands_out(open_page, fake, scheme):
 def test_the_dashboard_moves(open_page, fake):
     page = open_page(f"{fake.url}/#dashboard")
     expect(page).to_have_title("Millrace – dashboard")
+    expect(page.get_by_role("link", name="Dashboard")).to_have_attribute("aria-current", "page")
+    expect(page.get_by_role("link", name="Chat")).not_to_have_attribute("aria-current", "page")
     requests = page.locator(".tile", has_text="Requests").locator("strong")
     expect(requests).to_have_text(re.compile(r"\d+"))
     first = requests.inner_text()
