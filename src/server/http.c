@@ -29,6 +29,8 @@ enum {
     HEADER_BYTES_MAX = 32 << 10, /* of one connection: request line and headers, and a piece of the body */
     LONG_BODY_BYTES = 16 << 10,  /* from here on a worker reads it: about a millisecond's tokenising */
     DISCARD_FACTOR = 8,          /* a body that is too long is read and forgotten up to so many times the limit */
+    BODIES_FACTOR = 16,          /* all bodies together may have so many times the limit of one */
+    BODIES_RETRY_MS = 1000,
     STREAM_BLOCK_BYTES = 4096,
     PEM_BYTES_MAX = 1 << 20,
     LOADING_RETRY_MS = 2000
@@ -41,6 +43,7 @@ struct http {
     struct string_buffer certificate, key;
     int port;
     _Atomic int n_open;
+    _Atomic size_t body_bytes; /* of all requests together */
 };
 
 static void resume(void *connection) { MHD_resume_connection(connection); }
@@ -122,20 +125,39 @@ static void check_head(struct exchange *x, const char *method)
         api_error_set(&x->refusal, 413, "the body has more than %zu bytes", x->server->settings->max_body_bytes);
 }
 
-static void take_body(struct exchange *x, const char *bytes, size_t n)
+static void forget_body(struct http *h, struct exchange *x)
 {
-    const size_t max = x->server->settings->max_body_bytes;
-    if (x->refusal.http == 0 && n > max - x->body.n)
+    atomic_fetch_sub(&h->body_bytes, x->body.n);
+    string_buffer_release(&x->body);
+}
+
+/* Append to the body, or say in refusal why not. */
+static void keep_body(struct http *h, struct exchange *x, const char *bytes, size_t n)
+{
+    const size_t max = x->server->settings->max_body_bytes, before = x->body.n;
+    if (n > max - x->body.n) {
         api_error_set(&x->refusal, 413, "the body has more than %zu bytes", max);
-    if (x->refusal.http == 0) {
-        string_buffer_add(&x->body, bytes, n);
-        if (x->body.failed)
-            api_error_set(&x->refusal, 503, "no memory for the body");
+        return;
     }
-    if (x->refusal.http != 0) {
-        string_buffer_release(&x->body);
-        x->n_discarded += n;
+    if (atomic_load(&h->body_bytes) + n > max * BODIES_FACTOR) {
+        api_error_set(&x->refusal, 503, "the bodies of all requests together have more than %zu bytes", max * BODIES_FACTOR);
+        x->refusal.retry_after_ms = BODIES_RETRY_MS;
+        return;
     }
+    string_buffer_add(&x->body, bytes, n);
+    atomic_fetch_add(&h->body_bytes, x->body.n - before);
+    if (x->body.failed)
+        api_error_set(&x->refusal, 503, "no memory for the body");
+}
+
+static void take_body(struct http *h, struct exchange *x, const char *bytes, size_t n)
+{
+    if (x->refusal.http == 0)
+        keep_body(h, x, bytes, n);
+    if (x->refusal.http == 0)
+        return;
+    forget_body(h, x);
+    x->n_discarded += n;
 }
 
 /* ---- a reply goes ---- */
@@ -299,7 +321,7 @@ static enum MHD_Result on_access(void *context, struct MHD_Connection *c, const 
     }
     if (*n == 0)
         return answer(context, x);
-    take_body(x, bytes, *n);
+    take_body(context, x, bytes, *n);
     *n = 0;
     return x->n_discarded / DISCARD_FACTOR > x->server->settings->max_body_bytes ? MHD_NO : MHD_YES;
 }
@@ -322,6 +344,7 @@ static void on_completed(void *context, struct MHD_Connection *c, void **request
     pthread_mutex_unlock(&x->lock);
     access_log_write(x->server->access_log, x, clock_us());
     connections_set(h->connections, socket_context(c), CONNECTION_IDLE, clock_us());
+    atomic_fetch_sub(&h->body_bytes, x->body.n);
     atomic_fetch_sub(&h->n_open, 1);
     exchange_drop(x);
 }

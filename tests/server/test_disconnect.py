@@ -57,6 +57,16 @@ def test_a_running_request_ends(server, how, stream):
         c.close()
 
 
+def test_all_answers_of_one_request_end(server):
+    body = json.dumps({"messages": [{"role": "user", "content": "Hi"}], "n": 2, "max_tokens": 1500, "ignore_eos": True,
+                       "stream": True}).encode()
+    c = server.connect()
+    c.sendall(raw_request("POST", "/v1/chat/completions", body))
+    server.wait_until(lambda: server.load() == 2)
+    leave(c, "close")
+    server.wait_until(lambda: server.load() == 0, timeout=30)
+
+
 def test_many_leave_one_after_the_other(server):
     for i in range(50):
         c = ask(server, stream=i % 2 == 0)

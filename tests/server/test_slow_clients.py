@@ -78,6 +78,19 @@ def test_beyond_the_limit_of_connections_one_waits():
             c.close()
 
 
+def test_bodies_are_bounded_together():
+    with Server("--max-body-bytes", "4096") as s:
+        held = [s.connect() for _ in range(16)]
+        for c in held:
+            c.sendall(b"POST /completion HTTP/1.1\r\nHost: l\r\nContent-Length: 4096\r\n\r\n" + b" " * 4090)
+        body = b'{"prompt": "a", "n_predict": 1}' + b" " * 3000
+        s.wait_until(lambda: s.post("/completion", body).status == 503)
+        assert s.post("/completion", body).headers["Retry-After"] == "1"
+        for c in held:
+            c.close()
+        s.wait_until(lambda: s.post("/completion", body).status == 200)
+
+
 def test_a_header_that_is_too_long_is_refused(impatient):
     with impatient.connect() as c:
         c.sendall(b"GET /health HTTP/1.1\r\nHost: l\r\nA: " + b"a" * 40000 + b"\r\n\r\n")
