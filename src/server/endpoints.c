@@ -3,6 +3,7 @@
 #include "server/api/completion.h"
 #include "server/api/embeddings.h"
 #include "server/api/health.h"
+#include "server/api/lora.h"
 #include "server/api/metrics_endpoint.h"
 #include "server/api/models.h"
 #include "server/api/ollama.h"
@@ -37,6 +38,9 @@ const struct endpoint endpoint_table[] = {
     {"POST", "/embeddings", 0, embeddings_create, NULL},
     {"POST", "/api/embed", 0, embeddings_ollama, ollama_write_error},
     {"POST", "/api/embeddings", 0, embeddings_ollama_one, ollama_write_error},
+    {"POST", "/v1/load_lora_adapter", 0, lora_load, NULL},
+    {"POST", "/v1/unload_lora_adapter", 0, lora_unload, NULL},
+    {"GET", "/lora-adapters", 0, lora_list, NULL},
     {"POST", "/v1/responses", 0, responses_create, NULL},
     {"GET", "/v1/responses/{id}", 0, responses_get, NULL},
     {"DELETE", "/v1/responses/{id}", 0, responses_delete, NULL},

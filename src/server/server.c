@@ -13,6 +13,7 @@
 #include "base/memory.h"
 #include "measure/limits.h"
 #include "server/access_log.h"
+#include "server/adapter_names.h"
 #include "server/api/embedding_cache.h"
 #include "server/api/stored_responses.h"
 #include "server/dispatch.h"
@@ -48,7 +49,8 @@ static enum mr_status start_parts(struct server *s, struct mr_error *err)
     MR_TRY(metrics_start(s->metrics, err));
     s->responses = stored_responses_create(STORED_BYTES);
     s->embeddings = embedding_cache_create(EMBEDDING_BYTES);
-    if (s->responses == NULL || s->embeddings == NULL)
+    s->adapters = adapter_names_create();
+    if (s->responses == NULL || s->embeddings == NULL || s->adapters == NULL)
         return mr_fail(err, MR_NO_MEMORY, "no memory for the server");
     if (settings->otlp_endpoint != NULL)
         MR_TRY(trace_export_create(&s->traces, settings->otlp_endpoint, s->metrics, err));
@@ -120,6 +122,7 @@ enum mr_status server_load(struct server *s, bool (*progress)(void *context, siz
     if (s->settings->mlock && mlockall(MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT) != 0)
         return mr_fail(err, MR_NO_SUPPORT, "mlock: %s; the limit is that of ulimit -l", strerror(errno));
     MR_TRY(dispatch_add_link(s->dispatch, s->model->engine, err));
+    MR_TRY(adapter_names_load_all(s, err));
     atomic_store_explicit(&s->phase, SERVER_READY, memory_order_release);
     return MR_OK;
 }
@@ -183,5 +186,6 @@ void server_free(struct server *s)
     key_ring_free(s->keys);
     stored_responses_free(s->responses);
     embedding_cache_free(s->embeddings);
+    adapter_names_free(s->adapters);
     free(s);
 }

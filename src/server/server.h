@@ -14,6 +14,7 @@ struct engine_link;      /* engine_link.h: the thread that computes */
 struct dispatch;         /* dispatch.h: the thread that takes events to the exchanges */
 struct http;             /* http.h: the thread that reads and writes */
 struct workers;          /* workers.h: threads for long bodies */
+struct adapter_names;    /* adapter_names.h */
 struct access_log;       /* access_log.h */
 struct stored_responses; /* api/stored_responses.h */
 struct embedding_cache;  /* api/embedding_cache.h */
@@ -52,6 +53,7 @@ struct server {
     struct trace_export *traces;   /* NULL: none */
     struct stored_responses *responses;
     struct embedding_cache *embeddings;
+    struct adapter_names *adapters;
 };
 
 /* Bind and listen; requests are answered from now on, by most endpoints with 503. *out is NULL on failure: BAD_INPUT names the

@@ -29,6 +29,9 @@ struct server_settings {
     int32_t warm_active, warm_standby;   /* engine processes */
     const char *const *pin;              /* files of prompts that are never evicted */
     int32_t n_pin;
+    const char *const *lora; /* adapters, "FILE" or "NAME=FILE"; n_lora of them */
+    int32_t n_lora;
+    const char *lora_dir; /* from where clients may load adapters; NULL: they may not */
     bool mlock;
     const char *access_log;    /* file, "-": standard output; NULL: none */
     const char *otlp_endpoint; /* NULL: none */

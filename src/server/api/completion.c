@@ -6,6 +6,7 @@
 #include "engine/loaded_model.h"
 #include "server/api/infill.h"
 #include "server/api/json_text.h"
+#include "server/api/lora.h"
 #include "server/api/openai.h"
 #include "server/api/prompt_fields.h"
 #include "server/api/sampling_fields.h"
@@ -97,6 +98,7 @@ static void read_fields(struct job *j)
     const char *kind = NULL;
     json_fields_bool(&j->fields, "stream", &j->stream);
     sampling_fields_read(&j->fields, j->model->model->tokenizer, &j->arena, &j->base);
+    lora_fields_read(j);
     constraint_fields_read(&j->fields, &j->arena, &j->base, &kind);
     j->constraint = kind;
     j->keeps_scores = json_fields_int32(&j->fields, "n_probs", 0, MR_TOP_LOGPROBS_MAX, &j->base.sampling.n_logprobs) &&

@@ -9,6 +9,7 @@
 #include "base/memory.h"
 #include "base/random.h"
 #include "engine/loaded_model.h"
+#include "server/adapter_names.h"
 
 /* Ollama's clients may write a tag behind the name. */
 static struct hosted_model *find_tagged(struct job *j, const char *name)
@@ -23,6 +24,18 @@ static struct hosted_model *find_tagged(struct job *j, const char *name)
     return m;
 }
 
+/* The model over which an adapter of that name lies. */
+static struct hosted_model *find_adapter(struct job *j, const char *name)
+{
+    struct server *s = exchange_server(j->x);
+    j->adapter = (struct mr_adapter_use){.adapter = adapter_names_find(s->adapters, name), .scale = 1};
+    if (j->adapter.adapter == 0)
+        return NULL;
+    j->base.adapter = &j->adapter;
+    j->base.n_adapter = 1;
+    return s->model;
+}
+
 static void find_model(struct job *j)
 {
     const char *name = NULL;
@@ -32,6 +45,8 @@ static void find_model(struct job *j)
     j->model = server_find_model(exchange_server(j->x), name);
     if (j->model == NULL && name != NULL)
         j->model = find_tagged(j, name);
+    if (j->model == NULL && name != NULL)
+        j->model = find_adapter(j, name);
     if (j->model == NULL) {
         api_error_at(&j->error, 404, "model", "'%.80s' does not exist here", name != NULL ? name : "");
         j->error.code = "model_not_found";

@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 
+#include "server/adapter_names.h"
 #include "server/api_error.h"
 #include "server/keys.h"
 #include "server/server.h"
@@ -21,6 +22,22 @@ static bool is_allowed(const struct exchange *x, const struct hosted_model *m)
     return exchange_key(x) == NULL || api_key_allows(exchange_key(x), m->name);
 }
 
+/* They are models of their own to clients; parent is vLLM's. */
+static void add_adapters(const struct exchange *x, json_t *list)
+{
+    const struct server *s = exchange_server(x);
+    json_t *adapters = adapter_names_json(s->adapters), *a;
+    size_t i;
+    json_array_foreach(adapters, i, a)
+    {
+        if (is_allowed(x, &s->model[0]))
+            json_array_append_new(list, json_pack("{s:O, s:s, s:I, s:s, s:s}", "id", json_object_get(a, "name"), "object",
+                                                  "model", "created", (json_int_t)s->model[0].created, "owned_by", "millrace",
+                                                  "parent", s->model[0].name));
+    }
+    json_decref(adapters);
+}
+
 void models_list(struct exchange *x)
 {
     const struct server *s = exchange_server(x);
@@ -28,6 +45,7 @@ void models_list(struct exchange *x)
     for (int i = 0; i < s->n_model; i++)
         if (is_allowed(x, &s->model[i]))
             json_array_append_new(list, describe(&s->model[i]));
+    add_adapters(x, list);
     exchange_reply_json(x, 200, json_pack("{s:s, s:o}", "object", "list", "data", list));
 }
 

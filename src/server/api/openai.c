@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "engine/loaded_model.h"
+#include "server/api/lora.h"
 #include "server/api/sampling_fields.h"
 #include "server/api/sse.h"
 
@@ -15,6 +16,7 @@ void openai_read_common(struct job *j)
     if (json_fields_object(&j->fields, "stream_options", "stream_options", &options))
         json_fields_bool(&options, "include_usage", &j->include_usage);
     sampling_fields_read(&j->fields, j->model->model->tokenizer, &j->arena, &j->base);
+    lora_fields_read(j);
     constraint_fields_read(&j->fields, &j->arena, &j->base, &j->constraint);
 }
 
