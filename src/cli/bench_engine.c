@@ -16,7 +16,7 @@ struct load_arguments {
     float rate;
     int max_running, kv_tokens, itl_target_ms, batching, kv_policy;
     bool prefix_cache;
-    int latency_metric, admission;
+    int latency_metric, admission, bucket_capacity, batch_window_ms;
     float low_load, high_load;
     struct mr_adapter_use adapter[MR_ADAPTERS_MAX];
 };
@@ -158,6 +158,18 @@ static const struct argument rows[] = {
      .parse = argument_float,
      .offset = FIELD(high_load),
      .high = 1000},
+    {.name = "bucket-capacity",
+     .value = "N",
+     .help = "Model tokens of work that may be let in and not done; 0: as much as the target has time for (default: 0)",
+     .parse = argument_int,
+     .offset = FIELD(bucket_capacity),
+     .high = 1 << 30},
+    {.name = "batch-window",
+     .value = "MS",
+     .help = "How long --batching dynamic waits for more (default: 20)",
+     .parse = argument_int,
+     .offset = FIELD(batch_window_ms),
+     .high = 60000},
     {.name = "no-prefix-cache", .help = "Share no prompts", .parse = argument_unflag, .offset = FIELD(prefix_cache)},
     {0}};
 
@@ -180,6 +192,8 @@ static enum mr_status run(struct load_arguments *a, const struct model_arguments
     options.admission = a->admission == 0;
     options.low_load = a->low_load;
     options.high_load = a->high_load;
+    options.bucket_capacity = a->bucket_capacity;
+    options.batch_window_ms = a->batch_window_ms;
     options.prefix_cache = a->prefix_cache;
     enum mr_status status = load_model(&model, m, &options, err);
     if (status == MR_OK)
@@ -208,6 +222,7 @@ int bench_engine(int argc, char **argv)
                                .itl_target_ms = 50,
                                .low_load = 0.6F,
                                .high_load = 0.8F,
+                               .batch_window_ms = 20,
                                .prefix_cache = true};
     struct model_arguments m = {0};
     const struct argument_group groups[] = {{"Model:", model_argument, &m},

@@ -129,8 +129,7 @@ static bool copy_output(const struct text_buffer *b, struct rendered *out)
         return false;
     for (size_t from = 0, to; from < t.n; from = to) {
         const enum origin origin = text_origin(&t, from);
-        for (to = from + 1; to < t.n && text_origin(&t, to) == origin; to++)
-            ;
+        to = text_origin_end(&t, from);
         if (!add_run(out, from, to, origin))
             return false;
     }

@@ -155,6 +155,15 @@ const struct text *text_concat(struct jinja *j, const struct text *a, const stru
 
 enum origin text_origin(const struct text *t, size_t i) { return t->origin != NULL ? t->origin[i] : t->from; }
 
+size_t text_origin_end(const struct text *t, size_t i)
+{
+    if (t->origin == NULL)
+        return t->n;
+    const int other = t->origin[i] == FROM_CALLER ? FROM_TEMPLATE : FROM_CALLER;
+    const unsigned char *end = memchr(t->origin + i, other, t->n - i);
+    return end != NULL ? (size_t)(end - t->origin) : t->n;
+}
+
 enum origin text_origin_all(const struct text *t)
 {
     if (t->origin == NULL)

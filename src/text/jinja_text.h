@@ -45,6 +45,7 @@ const struct text *text_concat(struct jinja *j, const struct text *a, const stru
 
 /* Who wrote byte i; who wrote the whole: the caller, as soon as one byte is the caller's. */
 enum origin text_origin(const struct text *t, size_t i);
+size_t text_origin_end(const struct text *t, size_t i); /* behind the run of bytes of one origin from i on */
 enum origin text_origin_all(const struct text *t);
 
 bool text_equal(const struct text *a, const struct text *b);

@@ -70,6 +70,36 @@ static void a_chat_that_goes_on_has_the_ids_of_a_new_one(void **state)
     mr_model_close(model);
 }
 
+/* However long the chat gets, a turn tokenises what is new in it. */
+static void a_chat_of_100_turns_tokenises_each_message_once(void **state)
+{
+    (void)state;
+    enum {
+        MESSAGES = 200
+    };
+    struct mr_model *model = fixture_model(1);
+    struct chat_prompt *p;
+    struct mr_error err = {{0}};
+    json_t *messages = json_array();
+    check(chat_prompt_create(&p, model, templates[0], strlen(templates[0]), &err), &err);
+    for (int i = 0; i < MESSAGES; i++) {
+        struct token_list ids = {0};
+        struct segment_cache_stats before, after;
+        char text[64];
+        snprintf(text, sizeof text, "message number %d, which nobody has sent before", i);
+        json_array_append_new(messages, json_pack("{s:s, s:s}", "role", i % 2 == 0 ? "user" : "assistant", "content", text));
+        chat_prompt_cache_stats(p, &before);
+        check(chat_prompt_render(p, messages, NULL, 0, false, &ids, &err), &err);
+        chat_prompt_cache_stats(p, &after);
+        assert_in_range(after.n_missed - before.n_missed, 1, 3);
+        assert_true(after.n_found - before.n_found >= i);
+        token_list_release(&ids);
+    }
+    json_decref(messages);
+    chat_prompt_free(p);
+    mr_model_close(model);
+}
+
 static void the_cache_stays_within_its_bytes(void **state)
 {
     (void)state;
@@ -102,6 +132,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_chat_that_goes_on_has_the_ids_of_a_new_one),
+        cmocka_unit_test(a_chat_of_100_turns_tokenises_each_message_once),
         cmocka_unit_test(the_cache_stays_within_its_bytes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
