@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Sweep the arrival rate over the engine with a real model, and write the figures into docs/admission.md and docs/admission.svg.
 
-    bench/admission.py models/SmolLM2-135M-Instruct.Q4_1.gguf [--quick] [--seconds 6] [--max-running 16]
+    bench/admission.py models/SmolLM2-135M-Instruct.Q4_1.gguf [--quick] [--seconds 20] [--max-running 16]
 
 Requests have 16 tokens of their own behind a cached system prompt of 128, and answers of 24 to 48 tokens; they arrive as a Poisson process at
 0.2 to 3 times the capacity, which is measured first, with all of them at once. For each rate: admission at targets of 800, 500 and 300 ms, for the
 first token and for the whole answer; without admission; without the rule of low and high load. Then batches of a fixed size, all at once. The
-variants of one rate run in turn. build/admission.json keeps what was measured; --draw draws it again. --quick takes about two minutes and
+variants of one rate run in turn, half an hour in all. build/admission.json keeps what was measured; --draw draws it again. --quick takes about two minutes and
 prints the tables only."""
 import argparse
 import json
@@ -157,7 +157,7 @@ def main():
     p.add_argument("model", nargs="?", help="none with --draw")
     p.add_argument("--millrace", default=str(ROOT / "build/millrace"))
     p.add_argument("--threads", type=int, help="default: as many as CPUs may be used")
-    p.add_argument("--seconds", type=float, default=6, help="of arrivals for each figure")
+    p.add_argument("--seconds", type=float, default=20, help="of arrivals for each figure")
     p.add_argument("--max-running", type=int, default=16)
     p.add_argument("--seed", type=int, default=1)
     p.add_argument("--quick", action="store_true")

@@ -1,7 +1,9 @@
 """--cache-dir: a prompt's keys and values are found by the next process, and never trusted blindly."""
 import json
+import subprocess
+import time
 
-from program import SMOLLM2, needs_smollm2, run
+from program import MILLRACE, PATIENCE_S, SMOLLM2, needs_smollm2, run
 from test_bench import model  # noqa: F401 (a fixture)
 
 PROMPT = "The quick brown fox jumps over the lazy dog. " * 5
@@ -40,6 +42,27 @@ def test_damaged_files_are_told_and_made_again(tmp_path):
     assert "damaged files were removed" in warning
     third, warning = answer(tmp_path)
     assert third["tokens"] == first["tokens"] and warning == ""
+    assert third["timings"]["cached_n"] > 0
+
+
+@needs_smollm2
+def test_what_a_killed_process_leaves_is_valid(tmp_path):
+    plain, _ = answer(tmp_path / "plain")
+    folder = tmp_path / "cache"
+    load = [MILLRACE, "bench", "--engine", "-m", SMOLLM2, "-c", 256, "--kv-tokens", 256, "--max-running", 1, "--requests", 1000, "--prompt", 100,
+            "--gen", 2, "--cache-dir", folder]
+    process = subprocess.Popen([str(x) for x in load], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + PATIENCE_S
+    while not (folder.exists() and len(records(folder)) > 10):
+        assert process.poll() is None and time.monotonic() < deadline
+        time.sleep(0.02)
+    process.kill()
+    process.wait()
+    kept = len(records(folder))
+    again, warning = answer(folder)
+    assert again["tokens"] == plain["tokens"] and warning == ""
+    assert len(records(folder)) > kept > 10  # its own are beside those
+    third, _ = answer(folder)
     assert third["timings"]["cached_n"] > 0
 
 
