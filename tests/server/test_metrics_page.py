@@ -93,6 +93,10 @@ def test_counts_are_those_of_the_replies(server):
     before = page(server)
     replies = [server.post("/completion", {**PROMPT, "n_predict": n}).json() for n in (1, 5, 8)]
     assert server.post("/completion", b"{").status == 400
+    # A reply is counted when it has gone out, which its client may see a moment earlier.
+    wanted = before.value("millrace_requests_total", outcome="length") + 3
+    server.wait_until(lambda: page(server).value("millrace_requests_total", outcome="length") == wanted)
+    server.wait_until(lambda: 'path="/completion",code="400"' in server.get("/metrics").body.decode())
     after = page(server)
 
     def grown(name, **labels):
@@ -111,6 +115,7 @@ def test_counts_are_those_of_the_replies(server):
 
 def test_the_stages_sum_to_the_duration(server):
     server.post("/completion", PROMPT)
+    server.wait_until(lambda: page(server).value("millrace_request_duration_seconds_count") > 0)
     p = page(server)
     assert p.sum("millrace_request_stage_seconds_sum") == pytest.approx(p.value("millrace_request_duration_seconds_sum"), rel=0.01)
 

@@ -29,7 +29,7 @@ def server():
 
 
 class Prometheus:
-    """Scrapes one server, four times a second."""
+    """Scrapes one server, twice a second."""
 
     def __init__(self, server, folder):
         with socket.socket() as s:
@@ -39,7 +39,7 @@ class Prometheus:
         jobs = [{"job_name": "millrace", "static_configs": [{"targets": targets}]},
                 {"job_name": "vllm", "params": {"names": ["vllm"]}, "static_configs": [{"targets": targets}]}]
         config = folder / "prometheus.yml"
-        config.write_text(json.dumps({"global": {"scrape_interval": "250ms", "scrape_timeout": "250ms"},
+        config.write_text(json.dumps({"global": {"scrape_interval": "500ms", "scrape_timeout": "500ms"},
                                       "rule_files": [str(DEPLOY / "alerts.yml")], "scrape_configs": jobs}))
         self.log = open(folder / "log", "w")
         self.process = subprocess.Popen(
@@ -55,6 +55,7 @@ class Prometheus:
         return float(found[0]["value"][1]) if found else None
 
     def wait(self, expression, wanted):
+        """A scrape that comes too late, on a busy machine, leaves a gap: the next one fills it."""
         deadline = time.monotonic() + PATIENCE_S
         got = None
         while got != wanted:
@@ -94,8 +95,7 @@ def test_what_was_sent_is_what_prometheus_counts(server, prometheus):
     prometheus.wait("sum(millrace_time_to_first_token_seconds_count)", 2)
     prometheus.wait('sum(millrace_http_requests_total{path="/completion",code="400"})', 1)
     prometheus.wait("sum({__name__='vllm:generation_tokens_total'})", 10)
-    assert prometheus.value("histogram_quantile(0.5, sum by (le) (millrace_time_to_first_token_seconds_bucket))") > 0
-    assert [t["health"] for t in prometheus.get("targets")["activeTargets"]] == ["up", "up"]
+    prometheus.wait("count(histogram_quantile(0.5, sum by (le) (millrace_time_to_first_token_seconds_bucket)) > 0)", 1)
     assert all(r["health"] in ("ok", "unknown") for g in prometheus.get("rules")["groups"] for r in g["rules"])
 
 
