@@ -38,6 +38,7 @@ static inline const int16_t *q8_s(const void *row, int n) { return (const int16_
 enum activation {
     ACTIVATION_F32,
     ACTIVATION_Q8,
+    ACTIVATION_BF16, /* floats, which the product rounds to bf16 */
     N_ACTIVATIONS
 };
 
@@ -46,7 +47,7 @@ enum activation {
 struct matmul {
     const char *name;           /* "q4_0_q8_avx2", shown by inspect; NULL: this table has no such product */
     int nr;                     /* outputs in a panel */
-    enum activation activation; /* what x holds: float[n_in], or an int8 row as above */
+    enum activation activation; /* what x holds: float[n_in], or for ACTIVATION_Q8 an int8 row as above */
     size_t (*panel_bytes)(int n_in);
     /* One panel from n_out <= nr rows of the file, row_bytes apart. */
     void (*pack)(void *panel, const void *rows, size_t row_bytes, int n_out, int n_in);

@@ -37,7 +37,7 @@ struct product {
 
 enum peak_type kernel_peak_type(enum activation activation, enum quant_type type)
 {
-    return activation == ACTIVATION_Q8 ? PEAK_INT8 : type == QUANT_BF16 ? PEAK_BF16 : PEAK_F32;
+    return activation == ACTIVATION_Q8 ? PEAK_INT8 : activation == ACTIVATION_BF16 || type == QUANT_BF16 ? PEAK_BF16 : PEAK_F32;
 }
 
 static void product_release(struct product *p)

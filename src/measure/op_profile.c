@@ -151,7 +151,9 @@ static struct op_row product_row(const struct op_profile *p, enum op_kind kind, 
     for (int i = 0; i < n_product; i++) {
         const struct weight *w = product[i].weight;
         row.n_out += w->n_out;
-        row.work.ops[is_q8 ? PEAK_INT8 : PEAK_F32] += 2.0 * w->n_out * w->n_in * product[i].out.n_row;
+        row.work.ops[is_q8            ? PEAK_INT8
+                     : w->rounds_bf16 ? PEAK_BF16
+                                      : PEAK_F32] += 2.0 * w->n_out * w->n_in * product[i].out.n_row;
         row.work.weight_bytes += share * (double)w->bytes;
         row.work.activation_bytes += tensor_bytes(&product[i].out);
     }

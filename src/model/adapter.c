@@ -135,8 +135,7 @@ static enum mr_status plan_tensor(struct loading *l, const struct gguf_tensor *t
         return mr_fail(err, MR_BAD_FORMAT, "tensor '%.*s': there is another one for the same product", shown(t), t->name.s);
     const struct weight_source source = {t->quant, (int)t->dims[1], (int)t->dims[0]};
     const bool as_is = t->quant->type == QUANT_F16 || t->quant->type == QUANT_BF16;
-    const enum weight_form form = !as_is ? WEIGHT_F32 : t->quant->type == QUANT_F16 ? WEIGHT_F16 : WEIGHT_BF16;
-    const enum mr_status status = d->ops->weight_plan(d, w, &source, form, err);
+    const enum mr_status status = d->ops->weight_plan(d, w, &source, as_is ? WEIGHT_AS_IT_IS : WEIGHT_F32, err);
     if (status != MR_OK)
         return mr_fail_in(err, status, "tensor '%.*s'", shown(t), t->name.s);
     w->offset = l->size;

@@ -19,7 +19,7 @@
 enum precision {
     PRECISION_AUTO, /* weights as in the file: quantised ones with int8 activations, others with f32 ones */
     PRECISION_FP32, /* f32 weights, activations, keys and values */
-    PRECISION_BF16, /* bf16 weights, keys and values, f32 activations */
+    PRECISION_BF16, /* bf16 weights, keys and values; activations too where the device multiplies bf16, else f32 */
     PRECISION_FP16, /* f16 weights, keys and values, f32 activations */
     PRECISION_INT8, /* as auto, but weights wider than 8 bits become Q8_0 */
     PRECISION_INT4, /* as int8, but weights wider than 4 bits become Q4_0 */
@@ -36,7 +36,6 @@ struct model_options {
     struct device *device;           /* of the layers and the head */
     struct device *embedding_device; /* NULL: the same */
     enum precision precision;
-    bool kv_bf16;   /* bf16 instead of f16 keys and values; precision fp32 has f32 */
     bool kv_int8;   /* int8 keys and values, whatever the precision */
     int max_row;    /* rows of one forward call; bounds the activations */
     int max_logits; /* rows of one forward call that ask for logits */

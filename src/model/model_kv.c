@@ -17,7 +17,7 @@ enum kv_type model_kv_type(const struct model_options *options)
     case PRECISION_BF16:
         return KV_BF16;
     default:
-        return options->kv_bf16 ? KV_BF16 : KV_F16;
+        return options->device->multiplies_bf16 ? KV_BF16 : KV_F16;
     }
 }
 

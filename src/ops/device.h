@@ -13,8 +13,9 @@ struct ops;
 
 struct device { /* embedded first in what a back end keeps */
     const struct ops *ops;
-    const char *name; /* "cpu" */
-    bool unfused;     /* its ops run step by step, and what lies between two steps has memory of its own; the same bits */
+    const char *name;     /* "cpu" */
+    bool multiplies_bf16; /* faster than f16, so that keys and values are bf16 where either would do */
+    bool unfused;         /* its ops run step by step, and what lies between two steps has memory of its own; the same bits */
 };
 
 struct buffer { /* embedded first in what a back end keeps; made and freed through the device's ops */

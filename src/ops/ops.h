@@ -22,9 +22,9 @@ struct weight_source {
 /* How a device keeps a matrix, and with which activations it multiplies. */
 enum weight_form {
     WEIGHT_AS_IT_IS, /* the file's type; int8 activations where a product of it takes them, else f32 */
-    WEIGHT_F32,      /* decoded; this and the next two with f32 activations */
+    WEIGHT_F32,      /* decoded; this and the next with f32 activations */
     WEIGHT_F16,
-    WEIGHT_BF16,
+    WEIGHT_BF16,   /* activations rounded to bf16 where the device multiplies those, else f32 */
     WEIGHT_8_BITS, /* as it is, but types wider than 8 bits as Q8_0 where rows have whole blocks */
     WEIGHT_4_BITS  /* types wider than 4 bits as Q4_0 where rows have whole blocks */
 };
@@ -37,6 +37,7 @@ struct weight {
     int n_out;
     int n_in;
     bool wants_q8;       /* its product reads activation_view.q8, else f32 */
+    bool rounds_bf16;    /* its product rounds those floats to bf16 */
     const void *kernel;  /* the back end's */
     int n_expert;        /* 0: one matrix; else so many, expert_bytes apart */
     size_t expert_bytes; /* a multiple of 64 */

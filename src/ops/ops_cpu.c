@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/cpu.h"
 #include "base/memory.h"
 
 enum {
@@ -165,7 +166,7 @@ enum mr_status cpu_device_create(struct device **out, struct thread_pool *pool, 
     struct cpu_device *d = calloc(1, sizeof *d);
     if (d == NULL)
         return mr_fail(err, MR_NO_MEMORY, "no memory for the cpu device");
-    d->device = (struct device){.ops = &d->ops, .name = "cpu"};
+    d->device = (struct device){.ops = &d->ops, .name = "cpu", .multiplies_bf16 = (cpu_features & CPU_AVX512_BF16) != 0};
     d->ops = cpu_ops;
     d->pool = pool;
     d->n_thread = pool_n_thread(pool);

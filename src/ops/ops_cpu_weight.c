@@ -9,6 +9,7 @@
 struct form {
     int to;      /* enum quant_type; -1: the file's */
     bool int8;   /* int8 activations where they are taken */
+    bool bf16;   /* activations rounded to bf16 where the CPU multiplies those */
     double bits; /* 0: no limit */
     enum quant_type narrow;
 };
@@ -17,7 +18,7 @@ static const struct form forms[] = {
     [WEIGHT_AS_IT_IS] = {.to = -1, .int8 = true},
     [WEIGHT_F32] = {.to = QUANT_F32},
     [WEIGHT_F16] = {.to = QUANT_F16},
-    [WEIGHT_BF16] = {.to = QUANT_BF16},
+    [WEIGHT_BF16] = {.to = QUANT_BF16, .bf16 = true},
     [WEIGHT_8_BITS] = {.to = -1, .int8 = true, .bits = 9, .narrow = QUANT_Q8_0}, /* scales and minima count */
     [WEIGHT_4_BITS] = {.to = -1, .int8 = true, .bits = 5, .narrow = QUANT_Q4_0},
 };
@@ -31,12 +32,14 @@ static const struct quant *kept_as(const struct quant *q, struct form f, int n_i
     return f.bits > 0 && bits > f.bits && n_in % narrow->block == 0 ? narrow : q;
 }
 
-/* The product for a matrix: int8 activations first, then f32 ones, then decoded weights. */
+/* The product for a matrix: int8 or bf16 activations first, then f32 ones, then decoded weights. */
 static const struct matmul *choose(const struct kernels *k, const struct weight_source *w, enum weight_form form)
 {
     const struct matmul *own = k->matmul[kept_as(w->quant, forms[form], w->n_in)->type];
     if (forms[form].int8 && own[ACTIVATION_Q8].name != NULL)
         return &own[ACTIVATION_Q8];
+    if (forms[form].bf16 && own[ACTIVATION_BF16].name != NULL)
+        return &own[ACTIVATION_BF16];
     if (own[ACTIVATION_F32].name != NULL)
         return &own[ACTIVATION_F32];
     return &k->matmul[QUANT_F32][ACTIVATION_F32];
@@ -45,10 +48,7 @@ static const struct matmul *choose(const struct kernels *k, const struct weight_
 /* The type that a product multiplies with. */
 static const struct quant *type_of(const struct kernels *k, const struct matmul *m)
 {
-    int type = 0;
-    while (m != &k->matmul[type][ACTIVATION_F32] && m != &k->matmul[type][ACTIVATION_Q8])
-        type++;
-    return quant_find((uint32_t)type);
+    return quant_find((uint32_t)((m - k->matmul[0]) / N_ACTIVATIONS));
 }
 
 static int n_panels(const struct weight *w) { return (w->n_out - 1) / ((const struct matmul *)w->kernel)->nr + 1; }
@@ -57,7 +57,11 @@ enum mr_status cpu_weight_plan(struct device *d, struct weight *out, const struc
                                struct mr_error *err)
 {
     const struct matmul *m = choose(&cpu_of(d)->kernels, w, form);
-    *out = (struct weight){.n_out = w->n_out, .n_in = w->n_in, .wants_q8 = m->activation == ACTIVATION_Q8, .kernel = m};
+    *out = (struct weight){.n_out = w->n_out,
+                           .n_in = w->n_in,
+                           .wants_q8 = m->activation == ACTIVATION_Q8,
+                           .rounds_bf16 = m->activation == ACTIVATION_BF16,
+                           .kernel = m};
     if (m->name == NULL)
         return mr_fail(err, MR_NO_SUPPORT, "no product for weights of type %s", w->quant->name);
     if (!size_mul(&out->bytes, (size_t)n_panels(out), m->panel_bytes(w->n_in)) || out->bytes > PTRDIFF_MAX)

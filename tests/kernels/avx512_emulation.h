@@ -191,6 +191,65 @@ EMULATED emulated_fmadd_ps(union emulated_512 a, union emulated_512 b, union emu
     return c;
 }
 
+EMULATED emulated_maskz_load_ps(unsigned mask, const float *p)
+{
+    union emulated_512 r;
+    for (int i = 0; i < 16; i++)
+        r.f[i] = mask >> i & 1 ? p[i] : 0;
+    return r;
+}
+
+EMULATED emulated_maskz_load_16(uint32_t mask, const uint16_t *p)
+{
+    union emulated_512 r;
+    for (int i = 0; i < 32; i++)
+        r.u16[i] = mask >> i & 1 ? p[i] : 0;
+    return r;
+}
+
+EMULATED emulated_permute_16(union emulated_512 place, union emulated_512 v)
+{
+    union emulated_512 r;
+    for (int i = 0; i < 32; i++)
+        r.u16[i] = v.u16[place.u16[i] % 32];
+    return r;
+}
+
+/* Denormals to zero, the sign kept. */
+static inline float emulated_flush(float x) { return __builtin_fabsf(x) < 0x1p-126f ? __builtin_copysignf(0, x) : x; }
+
+/* bf16 has the exponents of f32: what was not denormal does not become so. */
+static inline uint16_t emulated_bf16(float x) { return bf16_from_f32(emulated_flush(x)); }
+
+__attribute__((noinline, unused)) static __m256i emulated_cvtneps_pbh(union emulated_512 v)
+{
+    uint16_t h[16];
+    __m256i r;
+    for (int i = 0; i < 16; i++)
+        h[i] = emulated_bf16(v.f[i]);
+    memcpy(&r, h, sizeof r);
+    return r;
+}
+
+static inline float emulated_fma_bf16(uint16_t a, uint16_t b, float sum)
+{
+    return emulated_flush(
+        __builtin_fmaf(emulated_flush(f32_from_bf16(a)), emulated_flush(f32_from_bf16(b)), emulated_flush(sum)));
+}
+
+/* One lane of vdpbf16ps: two accumulations, the second of each pair first. */
+static inline float emulated_dot_bf16(float sum, const uint16_t a[2], const uint16_t b[2])
+{
+    return emulated_fma_bf16(a[0], b[0], emulated_fma_bf16(a[1], b[1], sum));
+}
+
+EMULATED emulated_dpbf16(union emulated_512 sum, union emulated_512 a, union emulated_512 b)
+{
+    for (int i = 0; i < 16; i++)
+        sum.f[i] = emulated_dot_bf16(sum.f[i], a.u16 + 2 * i, b.u16 + 2 * i);
+    return sum;
+}
+
 #define _mm512_loadu_si512(p)             emulated_load(p)
 #define _mm512_loadu_ps(p)                emulated_load(p)
 #define _mm512_storeu_si512(p, v)         emulated_store(p, v)
@@ -220,5 +279,11 @@ EMULATED emulated_fmadd_ps(union emulated_512 a, union emulated_512 b, union emu
 #define _mm512_dpbusd_epi32(sum, u, x)    emulated_dpbusd(sum, u, x)
 #define _mm512_mul_ps(a, b)               emulated_mul_ps(a, b)
 #define _mm512_fmadd_ps(a, b, c)          emulated_fmadd_ps(a, b, c)
+#define _mm512_maskz_loadu_ps(mask, p)    emulated_maskz_load_ps(mask, p)
+#define _mm512_maskz_loadu_epi16(mask, p) emulated_maskz_load_16(mask, p)
+#define _mm512_permutexvar_epi16(i, v)    emulated_permute_16(i, v)
+#define _mm512_cvtneps_pbh(v)             emulated_cvtneps_pbh(v)
+#define _mm512_dpbf16_ps(sum, a, b)       emulated_dpbf16(sum, a, b)
+#define simd512_as_bf16(v)                (v)
 
 #endif

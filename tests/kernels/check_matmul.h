@@ -68,14 +68,22 @@ static inline void fill_x(struct check *c, struct problem *p, const struct kerne
     check_free(row);
 }
 
+/* As products with bf16 activations round: to nearest even, denormals to zero. */
+static inline float as_bf16(float x)
+{
+    const float rounded = f32_from_bf16(bf16_from_f32(x));
+    return fabsf(x) < FLT_MIN || fabsf(rounded) < FLT_MIN ? 0.0f : rounded;
+}
+
 /* The values that the kernel sees: x[n_row][n_in]. */
 static inline void see_x(double *x, const struct problem *p)
 {
     for (int r = 0; r < p->n_row; r++, x += p->n_in) {
         const void *row = p->x + (size_t)r * p->ld_x;
         for (int k = 0; k < p->n_in; k++)
-            x[k] = p->activation == ACTIVATION_F32 ? (double)((const float *)row)[k]
-                                                   : (double)q8_d(row, p->n_in)[k / Q8_BLOCK] * q8_q(row)[k];
+            x[k] = p->activation == ACTIVATION_F32    ? (double)((const float *)row)[k]
+                   : p->activation == ACTIVATION_BF16 ? (double)as_bf16(((const float *)row)[k])
+                                                      : (double)q8_d(row, p->n_in)[k / Q8_BLOCK] * q8_q(row)[k];
     }
 }
 
@@ -84,7 +92,7 @@ static inline void magnitudes(double *size, const struct problem *p, const char 
 {
     for (int k = 0; k < p->n_in; k++)
         size[k] = fabs((double)w[k]);
-    if (p->activation == ACTIVATION_F32 || !panel_formats[p->type].has_min)
+    if (p->activation != ACTIVATION_Q8 || !panel_formats[p->type].has_min)
         return;
     for (int b = 0; b < p->n_in / Q8_BLOCK; b++, size += Q8_BLOCK) {
         struct panel_column column;
@@ -108,14 +116,17 @@ static inline void solve(struct problem *p, const struct matmul *m, const void *
         p->quant->decode(w, p->rows + (size_t)o * p->row_bytes, n_in);
         magnitudes(size, p, (const char *)packed + (size_t)(o / PANEL_NR) * panel_bytes, w, o);
         for (int r = 0; r < p->n_row; r++) {
-            double sum = 0, total = 0;
+            double sum = 0, total = 0, sum_of_x = 0;
             for (size_t k = 0; k < n_in; k++) {
                 const double at = x[(size_t)r * n_in + k];
+                sum_of_x += fabs(at);
                 sum += (double)w[k] * at;
                 total += size[k] * fabs(at);
             }
             p->want[r * p->n_out + o] = sum;
-            p->bound[r * p->n_out + o] = n_term * (double)FLT_EPSILON * (total + FLT_MIN);
+            /* what is below the normal range may be lost, weights and products alike, where denormals are zero */
+            const double lost = p->activation == ACTIVATION_BF16 ? n_term * FLT_MIN * (1 + sum_of_x) : 0;
+            p->bound[r * p->n_out + o] = n_term * (double)FLT_EPSILON * (total + FLT_MIN) + lost;
         }
     }
     check_free(x);

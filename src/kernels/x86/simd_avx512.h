@@ -7,6 +7,7 @@
 #include "kernels/avx512_emulation.h" /* tests/kernels */
 #else
 #include <immintrin.h>
+#define simd512_as_bf16(v) ((__m512bh)(v)) /* a register of 32-bit lanes as pairs of bf16 */
 #endif
 #include <stdint.h>
 #include <string.h>
