@@ -14,9 +14,9 @@ enum {
     PEAK_ROUNDS = 30,
     PEAK_ROUND_US = 4000,
     MEMORY_ROUNDS = 48,
-    QUICK_PEAK_ROUNDS = 6,
+    QUICK_PEAK_ROUNDS = 24,
     QUICK_PEAK_ROUND_US = 1000,
-    QUICK_MEMORY_ROUNDS = 12,
+    QUICK_MEMORY_ROUNDS = 24,
     MEMORY_PARTS = 8, /* a round reads one eighth: short, and far from what the round before left in the caches */
     CACHE_ROUNDS = 12,
     CACHE_ROUND_US = 1000,

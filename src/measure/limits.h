@@ -28,7 +28,7 @@ struct limits {
 enum mr_status limits_measure(struct limits *out, int n_threads, unsigned cpu_features, const atomic_bool *stop,
                               struct mr_error *err);
 
-/* The same in about a tenth of a second, a few percent less certain, and without the caches: for a server that starts. */
+/* The same in about a fifth of a second, less certain, and without the caches: for a server that starts. */
 enum mr_status limits_measure_quick(struct limits *out, int n_threads, unsigned cpu_features, struct mr_error *err);
 
 /* The rate for products of this type: bf16 without an instruction of its own is computed in f32. */

@@ -84,7 +84,7 @@ static void read_stats(const void *link, struct mr_engine_stats *out)
 
 static void see_step(void *context, const struct mr_engine_stats *stats) { metrics_step(context, stats); }
 
-/* For about a tenth of a second; where it cannot be measured MFU and MBU are not told. */
+/* For about a fifth of a second; where it cannot be measured MFU and MBU are not told. */
 static enum mr_status measure_machine(struct server *s, int n_threads, struct mr_error *err)
 {
     struct limits limits;
