@@ -109,7 +109,7 @@ void exchange_fail(struct exchange *x, const struct api_error *e)
 
 void exchange_fail_status(struct exchange *x, enum mr_status status, const struct mr_error *err)
 {
-    struct api_error e = {.http = status == MR_BAD_INPUT || status == MR_NO_SUPPORT ? 400 : 500};
+    struct api_error e = {.http = status == MR_BAD_INPUT || status == MR_NO_SUPPORT ? 400 : status == MR_NO_MEMORY ? 503 : 500};
     memcpy(e.message, err->message, sizeof e.message);
     exchange_fail(x, &e);
 }
