@@ -200,7 +200,8 @@ static void play_ahead(struct mr_engine *e, const struct request_record *r, doub
 
 /* When the request would begin and end, by playing forward what runs and goes before it. turn: the work of its key, with its
  * own. */
-static void forecast_whole(struct mr_engine *e, const struct request_record *r, double turn, struct forecast *f)
+static void forecast_whole(struct mr_engine *e, const struct request_record *r, double turn, double promised,
+                           struct forecast *f)
 {
     const struct admission *a = &e->admission;
     struct runners runners;
@@ -211,6 +212,8 @@ static void forecast_whole(struct mr_engine *e, const struct request_record *r, 
         runners.now_us += runners.run[i].prompt_us;
     play_ahead(e, r, turn, &runners);
     forecast_runner(e, &x, r);
+    for (int i = 0; i < (int)(promised + 0.5); i++) /* like itself */
+        runners_join(&runners, &a->pace, &x, a->cap, &start);
     for (int i = 0; i < r->n; i++) {
         f->end_us = runners_join(&runners, &a->pace, &x, a->cap, &start);
         f->start_us = i == 0 ? start : f->start_us;
@@ -224,8 +227,8 @@ struct forecast admission_forecast(struct mr_engine *e, const struct request_rec
     struct work ahead = work_ahead(e, r);
     const double step = pace_step_us(&a->pace, a->cap), answer_us = r->expected_answer * step;
     const int n_slot = free_times(e, step, free_us, &prompt);
-    if (r->n_retry == 0)
-        ahead.n += promises_due(&a->promises, e->now_us + (int64_t)answer_us, &promised_cost);
+    const double promised = r->n_retry == 0 ? promises_due(&a->promises, e->now_us + (int64_t)answer_us, &promised_cost) : 0;
+    ahead.n += promised;
     const double mean_us = ahead.n > 0 ? (ahead.prompt * a->pace.prompt + ahead.answer * step) / ahead.n : 0;
     take_slots(free_us, n_slot, ahead.n, mean_us > 0 ? mean_us : answer_us);
     const double streams = n_streams(e) + ahead.n / 2; /* half of those ahead, while the prompts are computed */
@@ -236,6 +239,6 @@ struct forecast admission_forecast(struct mr_engine *e, const struct request_rec
     const double first = begin + own_us + a->pace.step + n_slot * a->pace.decode;
     struct forecast f = {start, first, (last > begin ? last : begin) + own_us + r->longest_answer * step};
     if (e->options.latency_metric == MR_LATENCY_E2E)
-        forecast_whole(e, r, cost_of(e, &ahead), &f);
+        forecast_whole(e, r, cost_of(e, &ahead), promised, &f);
     return f;
 }
