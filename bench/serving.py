@@ -60,7 +60,7 @@ def vllm(a, port):
     if not (folder / "model.safetensors").exists():
         subprocess.run([python, __file__, str(a.model), "--only-convert", str(folder)], check=True, stdout=sys.stderr)
     return [python, "-m", "vllm.entrypoints.openai.api_server", "--model", str(folder), "--port", str(port), "--host", "127.0.0.1",
-            "--max-model-len", str(a.ctx), "--max-num-seqs", str(PLACES), "--dtype", a.vllm_dtype]
+            "--max-model-len", str(a.ctx), "--max-num-seqs", str(PLACES), "--dtype", a.vllm_dtype, *a.vllm_options.split()]
 
 
 # name: (command, environment)
@@ -224,6 +224,7 @@ def main():
     p.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     p.add_argument("--output", type=Path, default=ROOT / "docs")
     p.add_argument("--vllm-dtype", default="float32", help="bfloat16 is slow where the CPU has no instructions for it")
+    p.add_argument("--vllm-options", default="", help="further ones, such as --enforce-eager, which starts without compiling")
     p.add_argument("--only-llama-cpp", type=int, help=argparse.SUPPRESS)
     p.add_argument("--only-convert", help=argparse.SUPPRESS)
     load.add_arguments(p)
