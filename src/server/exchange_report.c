@@ -63,12 +63,17 @@ static void trace(struct exchange *x, const struct endpoint *e)
     trace_export_add(x->server->traces, &span);
 }
 
+void exchange_report_answers(struct exchange *x)
+{
+    for (int i = 0; i < x->n_request; i++)
+        metrics_request_end(x->model->metrics, &x->life[i]);
+}
+
 void exchange_report_done(struct exchange *x)
 {
     static const struct endpoint none = {.method = "", .path = ""};
     const struct endpoint *e = x->route.endpoint != NULL ? x->route.endpoint : &none; /* its texts are kept */
-    for (int i = 0; i < x->n_request; i++)
-        metrics_request_end(x->model->metrics, &x->life[i]);
+    exchange_report_answers(x);
     if (x->server->traces != NULL && strcmp(e->method, "POST") == 0)
         trace(x, e);
     metrics_http(x->server->metrics, e->method, e->path, x->http, x->body.n + x->n_discarded, (size_t)x->n_sent);

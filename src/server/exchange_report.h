@@ -12,6 +12,8 @@ void exchange_report_event(struct exchange *x, int i, const struct mr_event *eve
 /* Turned away before the engine saw it. */
 void exchange_report_refused(struct exchange *x, enum mr_status status);
 void exchange_report_first_byte(struct exchange *x);
+/* Its requests have ended, or nobody waits for them. */
+void exchange_report_answers(struct exchange *x);
 /* The reply has gone out, or nobody waits for it. */
 void exchange_report_done(struct exchange *x);
 

@@ -56,6 +56,8 @@ struct exchange {
     struct string_buffer body;
     size_t n_discarded; /* bytes of a body that will not be read */
     const struct api_key *key;
+    bool has_priority; /* its requests have this one, whatever the body says */
+    int32_t priority;
     struct api_error refusal; /* http 0: none; else the reply, before a handler is called */
     bool has_begun;           /* the transport's: the first call for it has been */
     bool is_dispatched;       /* the transport's: it went to its handler */

@@ -211,6 +211,7 @@ static enum mr_status submit_all(struct exchange *x, const struct mr_request *re
         r.key = x->key != NULL ? x->key->id : 0;
         r.arrival_us = x->times.arrival_us;
         r.n_retry = n_retry;
+        r.priority = x->has_priority ? x->priority : r.priority;
         MR_TRY(engine_link_submit(x->model->engine, x->serial << DISPATCH_REQUEST_BITS | (unsigned)i, &r, err));
         exchange_report_begin(x, i, r.n);
         x->n_request = i + 1;

@@ -56,11 +56,10 @@ static enum mr_status start_parts(struct server *s, struct mr_error *err)
         MR_TRY(trace_export_create(&s->traces, settings->otlp_endpoint, s->metrics, err));
     MR_TRY(access_log_open(&s->access_log, settings->access_log, err));
     MR_TRY(dispatch_create(&s->dispatch, err));
-    MR_TRY(workers_create(&s->workers, err));
-    return http_create(&s->http, s, err);
+    return workers_create(&s->workers, err);
 }
 
-enum mr_status server_start(struct server **out, const struct server_settings *settings, struct mr_error *err)
+static enum mr_status start(struct server **out, const struct server_settings *settings, bool listens, struct mr_error *err)
 {
     *out = NULL;
     struct server *s = mem_zero_array(1, sizeof *s);
@@ -69,12 +68,24 @@ enum mr_status server_start(struct server **out, const struct server_settings *s
     s->settings = settings;
     s->start_us = clock_us();
     atomic_init(&s->phase, SERVER_LOADING);
-    const enum mr_status status = start_parts(s, err);
+    enum mr_status status = start_parts(s, err);
+    if (status == MR_OK && listens)
+        status = http_create(&s->http, s, err);
     if (status != MR_OK)
         server_free(s);
     else
         *out = s;
     return status;
+}
+
+enum mr_status server_start(struct server **out, const struct server_settings *settings, struct mr_error *err)
+{
+    return start(out, settings, true, err);
+}
+
+enum mr_status server_start_local(struct server **out, const struct server_settings *settings, struct mr_error *err)
+{
+    return start(out, settings, false, err);
 }
 
 static void read_stats(const void *link, struct mr_engine_stats *out)

@@ -59,6 +59,8 @@ struct server {
 /* Bind and listen; requests are answered from now on, by most endpoints with 503. *out is NULL on failure: BAD_INPUT names the
  * setting. The settings are borrowed. */
 enum mr_status server_start(struct server **out, const struct server_settings *settings, struct mr_error *err);
+/* The same without a socket: for requests of this process's own. */
+enum mr_status server_start_local(struct server **out, const struct server_settings *settings, struct mr_error *err);
 /* Open the model, create its engine, have it answer a token, and be ready. progress: as in mr_options, may be NULL. */
 enum mr_status server_load(struct server *s, bool (*progress)(void *context, size_t done, size_t total), void *context,
                            struct mr_error *err);
