@@ -13,6 +13,7 @@ enum {
 }; /* unknown flag, value out of range, missing argument */
 
 int command_adapter(int argc, char **argv);
+int command_batch(int argc, char **argv);
 int command_bench(int argc, char **argv);
 int command_embed(int argc, char **argv);
 int command_inspect(int argc, char **argv);

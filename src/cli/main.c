@@ -12,6 +12,7 @@ static const struct command commands[] = {
     {"tokenize", "show a text as the model's tokens, or tokens as text", command_tokenize},
     {"run", "answer a prompt, or converse on the terminal", command_run},
     {"serve", "answer over HTTP, as OpenAI's API is spoken", command_serve},
+    {"batch", "answer a file of requests", command_batch},
     {"embed", "show a text as a vector", command_embed},
     {"pack", "write a model as this machine reads it, to start fast", command_pack},
     {"adapter", "convert a LoRA adapter to GGUF", command_adapter},
