@@ -1,6 +1,4 @@
 /* gguf_write.c: builds the header in memory and streams tensors behind it. */
-#include "format/gguf_write.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -8,27 +6,8 @@
 #include <unistd.h>
 
 #include "base/memory.h"
-#include "base/string_buffer.h"
 #include "format/gguf_internal.h"
-
-struct gguf_writer {
-    char *path, *partial; /* the target, and what is written */
-    int fd;
-    bool exists; /* partial is there */
-    uint32_t alignment;
-    struct string_buffer values, tensors; /* the two parts of the header */
-    bool is_packed;
-    struct string_buffer products, types, shapes; /* elements of the arrays that a packed file has */
-    uint64_t n_value;
-    size_t *bytes; /* of each declared tensor */
-    size_t n_tensor, capacity;
-    size_t offset; /* where the next declared tensor begins in the data */
-    bool in_data;
-    bool broken;             /* a write failed: nobody knows what is in the file */
-    size_t current, written; /* tensor, and its bytes so far */
-};
-
-static enum mr_status fail_memory(struct mr_error *err) { return mr_fail(err, MR_NO_MEMORY, "no memory to write a file"); }
+#include "format/gguf_writer.h"
 
 static enum mr_status fail_system(const struct gguf_writer *w, const char *what, struct mr_error *err)
 {
@@ -44,7 +23,7 @@ static enum mr_status open_partial(struct gguf_writer *w, struct mr_error *err)
     const size_t n = strlen(w->path) + sizeof ".partial00";
     w->partial = mem_array(n, 1);
     if (w->partial == NULL)
-        return fail_memory(err);
+        return gguf_fail_memory(err);
     for (int i = 0; i < TRIES && w->fd < 0; i++) {
         snprintf(w->partial, n, "%s.partial%d", w->path, i);
         w->fd = open(w->partial, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
@@ -60,7 +39,7 @@ enum mr_status gguf_writer_create(struct gguf_writer **out, const char *path, st
     *out = NULL;
     struct gguf_writer *w = mem_zero_array(1, sizeof *w);
     if (w == NULL)
-        return fail_memory(err);
+        return gguf_fail_memory(err);
     w->fd = -1;
     w->alignment = GGUF_DEFAULT_ALIGNMENT;
     string_buffer_init(&w->values);
@@ -69,7 +48,7 @@ enum mr_status gguf_writer_create(struct gguf_writer **out, const char *path, st
     string_buffer_init(&w->types);
     string_buffer_init(&w->shapes);
     w->path = mem_string(path, strlen(path));
-    const enum mr_status status = w->path != NULL ? open_partial(w, err) : fail_memory(err);
+    const enum mr_status status = w->path != NULL ? open_partial(w, err) : gguf_fail_memory(err);
     if (status != MR_OK) {
         gguf_writer_free(w);
         return status;
@@ -97,134 +76,6 @@ void gguf_writer_free(struct gguf_writer *w)
     free(w);
 }
 
-static void add_u32(struct string_buffer *b, uint32_t v) { string_buffer_add(b, (const char *)&v, sizeof v); }
-
-static void add_u64(struct string_buffer *b, uint64_t v) { string_buffer_add(b, (const char *)&v, sizeof v); }
-
-static void add_string(struct string_buffer *b, struct gguf_string s)
-{
-    add_u64(b, s.n);
-    string_buffer_add(b, s.s, s.n);
-}
-
-static enum mr_status check_buffer(const struct string_buffer *b, struct mr_error *err)
-{
-    return b->failed ? fail_memory(err) : MR_OK;
-}
-
-/* Key and type; an array's length follows its element type. */
-static enum mr_status begin_value(struct gguf_writer *w, struct gguf_string key, enum gguf_type type, bool is_array, size_t n,
-                                  struct mr_error *err)
-{
-    if (w->in_data)
-        return mr_fail(err, MR_BAD_INPUT, "key '%.*s' comes after the header was written", (int)(key.n < 128 ? key.n : 128),
-                       key.s);
-    add_string(&w->values, key);
-    if (is_array)
-        add_u32(&w->values, GGUF_ARRAY);
-    add_u32(&w->values, (uint32_t)type);
-    if (is_array)
-        add_u64(&w->values, n);
-    w->n_value++;
-    return MR_OK;
-}
-
-static struct gguf_string c_string(const char *s) { return (struct gguf_string){s, strlen(s)}; }
-
-static enum mr_status put_bytes(struct gguf_writer *w, const char *key, enum gguf_type type, const void *bytes,
-                                struct mr_error *err)
-{
-    MR_TRY(begin_value(w, c_string(key), type, false, 1, err));
-    string_buffer_add(&w->values, bytes, gguf_type_bytes(type));
-    return check_buffer(&w->values, err);
-}
-
-/* Whether the value survives being stored in the low bytes of an integer type. */
-static bool fits(enum gguf_type type, int64_t value)
-{
-    static const struct {
-        enum gguf_type type;
-        int64_t low, high;
-    } limit[] = {
-        {GGUF_U8, 0, UINT8_MAX},          {GGUF_I8, INT8_MIN, INT8_MAX},    {GGUF_U16, 0, UINT16_MAX},
-        {GGUF_I16, INT16_MIN, INT16_MAX}, {GGUF_U32, 0, UINT32_MAX},        {GGUF_I32, INT32_MIN, INT32_MAX},
-        {GGUF_U64, 0, INT64_MAX},         {GGUF_I64, INT64_MIN, INT64_MAX},
-    };
-    for (size_t i = 0; i < sizeof limit / sizeof *limit; i++)
-        if (limit[i].type == type)
-            return value >= limit[i].low && value <= limit[i].high;
-    return false;
-}
-
-enum mr_status gguf_put_int(struct gguf_writer *w, const char *key, enum gguf_type type, int64_t value, struct mr_error *err)
-{
-    if (!fits(type, value))
-        return mr_fail(err, MR_BAD_INPUT, "key '%s': %lld is no %s", key, (long long)value, gguf_type_name(type));
-    if (strcmp(key, "general.alignment") == 0 && type == GGUF_U32) {
-        if (w->n_tensor > 0)
-            return mr_fail(err, MR_BAD_INPUT, "key '%s' comes after a tensor", key);
-        if (value < 8 || (value & (value - 1)) != 0)
-            return mr_fail(err, MR_BAD_INPUT, "key '%s': %lld is not a power of two of at least 8", key, (long long)value);
-        w->alignment = (uint32_t)value;
-    }
-    return put_bytes(w, key, type, &value, err);
-}
-
-enum mr_status gguf_put_f32(struct gguf_writer *w, const char *key, float value, struct mr_error *err)
-{
-    return put_bytes(w, key, GGUF_F32, &value, err);
-}
-
-enum mr_status gguf_put_bool(struct gguf_writer *w, const char *key, bool value, struct mr_error *err)
-{
-    const unsigned char byte = value;
-    return put_bytes(w, key, GGUF_BOOL, &byte, err);
-}
-
-enum mr_status gguf_put_string(struct gguf_writer *w, const char *key, struct gguf_string s, struct mr_error *err)
-{
-    MR_TRY(begin_value(w, c_string(key), GGUF_STRING, false, 1, err));
-    add_string(&w->values, s);
-    return check_buffer(&w->values, err);
-}
-
-enum mr_status gguf_put_array(struct gguf_writer *w, const char *key, enum gguf_type type, const void *elements, size_t n,
-                              struct mr_error *err)
-{
-    size_t bytes;
-    if (gguf_type_bytes(type) == 0 || !size_mul(&bytes, n, gguf_type_bytes(type)))
-        return mr_fail(err, MR_BAD_INPUT, "key '%s': no array of %zu %s", key, n, gguf_type_name(type));
-    MR_TRY(begin_value(w, c_string(key), type, true, n, err));
-    string_buffer_add(&w->values, elements, bytes);
-    return check_buffer(&w->values, err);
-}
-
-enum mr_status gguf_put_strings(struct gguf_writer *w, const char *key, const struct gguf_string *s, size_t n,
-                                struct mr_error *err)
-{
-    MR_TRY(begin_value(w, c_string(key), GGUF_STRING, true, n, err));
-    for (size_t i = 0; i < n; i++)
-        add_string(&w->values, s[i]);
-    return check_buffer(&w->values, err);
-}
-
-enum mr_status gguf_put_value(struct gguf_writer *w, const struct gguf_value *v, struct mr_error *err)
-{
-    static const char *const split[] = {"split.no", "split.count", "split.tensors.count"};
-    const struct gguf_string alignment = c_string("general.alignment");
-    for (size_t i = 0; i < sizeof split / sizeof *split; i++)
-        if (gguf_string_compare(v->key, c_string(split[i])) == 0)
-            return MR_OK;
-    if (gguf_string_compare(v->key, alignment) == 0)
-        return gguf_put_int(w, alignment.s, v->type, gguf_as_i64(v, 0), err);
-    MR_TRY(begin_value(w, v->key, v->type, v->is_array, v->n, err));
-    for (size_t i = 0; v->type == GGUF_STRING && i < v->n; i++)
-        add_string(&w->values, gguf_as_string(v, i));
-    if (v->type != GGUF_STRING)
-        string_buffer_add(&w->values, (const char *)((const struct gguf_entry *)v)->bytes, v->n * gguf_type_bytes(v->type));
-    return check_buffer(&w->values, err);
-}
-
 /* Bytes of a tensor; false: not a whole number of blocks, or too many. */
 static bool tensor_bytes(size_t *bytes, const struct quant *quant, int n_dims, const int64_t *dims)
 {
@@ -247,29 +98,29 @@ static enum mr_status declare(struct gguf_writer *w, struct gguf_string name, co
         return mr_fail(err, MR_BAD_INPUT, "tensor '%.*s': %d dimensions, rows of %lld do not make a tensor of type %s", n,
                        name.s, n_dims, (long long)(n_dims > 0 ? dims[0] : 0), quant->name);
     if (!mem_grow(&w->bytes, &w->capacity, w->n_tensor + 1, sizeof *w->bytes))
-        return fail_memory(err);
-    add_string(&w->tensors, name);
-    add_u32(&w->tensors, (uint32_t)n_dims);
+        return gguf_fail_memory(err);
+    gguf_add_string(&w->tensors, name);
+    gguf_add_u32(&w->tensors, (uint32_t)n_dims);
     for (int i = 0; i < n_dims; i++)
-        add_u64(&w->tensors, (uint64_t)dims[i]);
-    add_u32(&w->tensors, quant->type);
-    add_u64(&w->tensors, w->offset);
+        gguf_add_u64(&w->tensors, (uint64_t)dims[i]);
+    gguf_add_u32(&w->tensors, quant->type);
+    gguf_add_u64(&w->tensors, w->offset);
     w->bytes[w->n_tensor++] = bytes;
     w->offset = size_align(end, w->alignment);
-    return check_buffer(&w->tensors, err);
+    return gguf_check_buffer(&w->tensors, err);
 }
 
 /* What a tensor was before `product` packed it. */
 static enum mr_status note_packing(struct gguf_writer *w, const char *product, const struct quant *quant, int n_dims,
                                    const int64_t *dims, struct mr_error *err)
 {
-    add_string(&w->products, c_string(product));
-    add_u32(&w->types, quant->type);
+    gguf_add_string(&w->products, gguf_c_string(product));
+    gguf_add_u32(&w->types, quant->type);
     for (int i = 0; i < GGUF_MAX_DIMS; i++)
-        add_u64(&w->shapes, i < n_dims ? (uint64_t)dims[i] : 1);
-    MR_TRY(check_buffer(&w->products, err));
-    MR_TRY(check_buffer(&w->types, err));
-    return check_buffer(&w->shapes, err);
+        gguf_add_u64(&w->shapes, i < n_dims ? (uint64_t)dims[i] : 1);
+    MR_TRY(gguf_check_buffer(&w->products, err));
+    MR_TRY(gguf_check_buffer(&w->types, err));
+    return gguf_check_buffer(&w->shapes, err);
 }
 
 enum mr_status gguf_declare_tensor(struct gguf_writer *w, struct gguf_string name, const struct quant *quant, int n_dims,
@@ -295,7 +146,7 @@ static enum mr_status put_packing(struct gguf_writer *w, struct mr_error *err)
 {
     const size_t n = w->n_tensor;
     MR_TRY(gguf_put_int(w, GGUF_PACK_VERSION_KEY, GGUF_U32, GGUF_PACK_VERSION, err));
-    MR_TRY(begin_value(w, c_string(GGUF_PACK_PRODUCTS_KEY), GGUF_STRING, true, n, err));
+    MR_TRY(gguf_begin_value(w, gguf_c_string(GGUF_PACK_PRODUCTS_KEY), GGUF_STRING, true, n, err));
     string_buffer_add(&w->values, w->products.s, w->products.n);
     MR_TRY(gguf_put_array(w, GGUF_PACK_TYPES_KEY, GGUF_U32, w->types.s, n, err));
     return gguf_put_array(w, GGUF_PACK_SHAPES_KEY, GGUF_U64, w->shapes.s, n * GGUF_MAX_DIMS, err);
@@ -354,12 +205,12 @@ enum mr_status gguf_begin_data(struct gguf_writer *w, struct mr_error *err)
         MR_TRY(put_packing(w, err));
     string_buffer_init(&header);
     string_buffer_puts(&header, "GGUF");
-    add_u32(&header, 3);
-    add_u64(&header, w->n_tensor);
-    add_u64(&header, w->n_value);
+    gguf_add_u32(&header, 3);
+    gguf_add_u64(&header, w->n_tensor);
+    gguf_add_u64(&header, w->n_value);
     string_buffer_add(&header, w->values.s, w->values.n);
     string_buffer_add(&header, w->tensors.s, w->tensors.n);
-    enum mr_status status = header.failed || w->values.failed || w->tensors.failed ? fail_memory(err) : MR_OK;
+    enum mr_status status = header.failed || w->values.failed || w->tensors.failed ? gguf_fail_memory(err) : MR_OK;
     if (status == MR_OK)
         status = check_header(w, &header, err);
     if (status == MR_OK)
@@ -398,7 +249,7 @@ static enum mr_status open_folder(const struct gguf_writer *w, int *fd, struct m
     const char *slash = strrchr(w->path, '/');
     char *folder = slash == NULL ? mem_string(".", 1) : mem_string(w->path, (size_t)(slash - w->path) + 1);
     if (folder == NULL)
-        return fail_memory(err);
+        return gguf_fail_memory(err);
     *fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     free(folder);
     return *fd >= 0 ? MR_OK : fail_system(w, "open the folder of", err);
