@@ -1,7 +1,6 @@
 /* status.c: status texts and error messages. */
 #include "base/status.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -43,15 +42,21 @@ static void clean(char *s, bool cut)
     s[o] = '\0';
 }
 
-enum mr_status mr_fail(struct mr_error *err, enum mr_status status, const char *fmt, ...)
+enum mr_status mr_fail_va(struct mr_error *err, enum mr_status status, const char *fmt, va_list args)
 {
     if (err == NULL)
         return status;
+    const int n = vsnprintf(err->message, sizeof err->message, fmt, args);
+    clean(err->message, n >= (int)sizeof err->message);
+    return status;
+}
+
+enum mr_status mr_fail(struct mr_error *err, enum mr_status status, const char *fmt, ...)
+{
     va_list args;
     va_start(args, fmt);
-    const int n = vsnprintf(err->message, sizeof err->message, fmt, args);
+    mr_fail_va(err, status, fmt, args);
     va_end(args);
-    clean(err->message, n >= (int)sizeof err->message);
     return status;
 }
 

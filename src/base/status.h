@@ -4,6 +4,8 @@
 #ifndef BASE_STATUS_H
 #define BASE_STATUS_H
 
+#include <stdarg.h>
+
 #include "millrace.h"
 
 /* Hand a failure up. */
@@ -24,6 +26,7 @@
  * A message too long is cut at a character border; bytes that are not printable or not UTF-8 become '?',
  * so that a hostile name in a file cannot reach a terminal or break JSON. */
 enum mr_status mr_fail(struct mr_error *err, enum mr_status status, const char *fmt, ...) MR_PRINTF(3, 4);
+enum mr_status mr_fail_va(struct mr_error *err, enum mr_status status, const char *fmt, va_list args) MR_PRINTF(3, 0);
 
 /* Put a prefix such as a file's name in front of the message. Returns status. */
 enum mr_status mr_fail_in(struct mr_error *err, enum mr_status status, const char *fmt, ...) MR_PRINTF(3, 4);

@@ -50,6 +50,21 @@ void string_buffer_printf(struct string_buffer *b, const char *fmt, ...)
     b->n += (size_t)n;
 }
 
+void string_buffer_quote(struct string_buffer *b, const char *text)
+{
+    string_buffer_puts(b, "\"");
+    for (; *text != '\0'; text++) {
+        const unsigned char c = (unsigned char)*text;
+        if (c == '"' || c == '\\')
+            string_buffer_printf(b, "\\%c", c);
+        else if (c < 0x20 || c == 0x7F)
+            string_buffer_printf(b, "\\u%04x", c);
+        else
+            string_buffer_add(b, text, 1);
+    }
+    string_buffer_puts(b, "\"");
+}
+
 void string_buffer_clear(struct string_buffer *b)
 {
     b->n = 0;

@@ -19,6 +19,7 @@ void string_buffer_release(struct string_buffer *b);
 void string_buffer_add(struct string_buffer *b, const char *s, size_t n);
 void string_buffer_puts(struct string_buffer *b, const char *s);
 void string_buffer_printf(struct string_buffer *b, const char *fmt, ...) MR_PRINTF(2, 3);
-void string_buffer_clear(struct string_buffer *b); /* n = 0, memory kept */
+void string_buffer_quote(struct string_buffer *b, const char *text); /* in quotes, as JSON and YAML read them alike */
+void string_buffer_clear(struct string_buffer *b);                   /* n = 0, memory kept */
 
 #endif

@@ -31,13 +31,11 @@ struct parse {
 
 int arguments_fail(const char *command, const char *fmt, ...)
 {
-    char message[MR_ERROR_MAX];
     struct mr_error err;
     va_list args;
     va_start(args, fmt);
-    vsnprintf(message, sizeof message, fmt, args);
+    mr_fail_va(&err, MR_BAD_INPUT, fmt, args);
     va_end(args);
-    mr_fail(&err, MR_BAD_INPUT, "%s", message); /* makes hostile bytes printable */
     fprintf(stderr, "%s: %s\n", command, err.message);
     return EXIT_USAGE_ERROR;
 }

@@ -43,26 +43,11 @@ void tune_report(const struct tune_result *r, const struct tune_options *o, stru
         string_buffer_puts(out, "no setting keeps all targets: * is the nearest\n");
 }
 
-static void write_quoted(struct string_buffer *out, const char *text)
-{
-    string_buffer_puts(out, "\"");
-    for (; *text != '\0'; text++) {
-        const unsigned char c = (unsigned char)*text;
-        if (c == '"' || c == '\\')
-            string_buffer_printf(out, "\\%c", c);
-        else if (c < 0x20 || c == 0x7F)
-            string_buffer_printf(out, "\\u%04x", c);
-        else
-            string_buffer_add(out, text, 1);
-    }
-    string_buffer_puts(out, "\"");
-}
-
 void tune_write_deployment(const struct tune_result *r, const struct tune_options *o, struct string_buffer *out)
 {
     const struct tune_precision *p = &r->precision[r->chosen];
     string_buffer_puts(out, "# Measured by `millrace tune`; `millrace serve --config` reads it.\nmodel: ");
-    write_quoted(out, o->model);
+    string_buffer_quote(out, o->model);
     string_buffer_printf(out,
                          "\nprecision: %s\nthreads: %d\nmax_batch_size: %d\nprompt_chunk: %d\n"
                          "scheduler: {latency_target_ms: %d, itl_target_ms: %d}\n",

@@ -32,13 +32,11 @@ void api_error_of_status(struct api_error *out, enum mr_status status, const cha
 
 void api_error_set(struct api_error *out, int http, const char *fmt, ...)
 {
-    char message[MR_ERROR_MAX];
     struct mr_error clean;
     va_list args;
     va_start(args, fmt);
-    vsnprintf(message, sizeof message, fmt, args);
+    mr_fail_va(&clean, MR_BAD_INPUT, fmt, args);
     va_end(args);
-    mr_fail(&clean, MR_BAD_INPUT, "%s", message); /* makes hostile bytes printable */
     *out = (struct api_error){.http = http};
     memcpy(out->message, clean.message, sizeof out->message);
 }

@@ -6,22 +6,6 @@
 
 static const char *const sources[] = {"default", "file", "environment", "command line"};
 
-/* In quotes, as YAML and JSON read them alike. */
-static void write_text(struct string_buffer *out, const char *text)
-{
-    string_buffer_puts(out, "\"");
-    for (; *text != '\0'; text++) {
-        const unsigned char c = (unsigned char)*text;
-        if (c == '"' || c == '\\')
-            string_buffer_printf(out, "\\%c", c);
-        else if (c < 0x20 || c == 0x7F)
-            string_buffer_printf(out, "\\u%04x", c);
-        else
-            string_buffer_add(out, text, 1);
-    }
-    string_buffer_puts(out, "\"");
-}
-
 static void write_size(struct string_buffer *out, size_t bytes)
 {
     static const char *const units[] = {"", "K", "M", "G", "T"};
@@ -40,7 +24,7 @@ static void write_list(struct string_buffer *out, const struct setting *row, con
     string_buffer_puts(out, "[");
     for (int i = 0; i < n; i++) {
         string_buffer_puts(out, i > 0 ? ", " : "");
-        write_text(out, list[i]);
+        string_buffer_quote(out, list[i]);
     }
     string_buffer_puts(out, "]");
 }
@@ -52,7 +36,7 @@ static void write_value(struct string_buffer *out, const struct setting *row, co
     case SETTING_TEXT:
     case SETTING_DEVICE:
         if (*(const char *const *)field != NULL)
-            write_text(out, *(const char *const *)field);
+            string_buffer_quote(out, *(const char *const *)field);
         else
             string_buffer_puts(out, "null");
         break;

@@ -172,13 +172,11 @@ bool batch_url_is_known(const char *url)
 
 void batch_fault_set(struct batch_fault *f, const char *code, const char *param, const char *fmt, ...)
 {
-    char message[MR_ERROR_MAX];
     struct mr_error clean;
     va_list args;
     va_start(args, fmt);
-    vsnprintf(message, sizeof message, fmt, args);
+    mr_fail_va(&clean, MR_BAD_INPUT, fmt, args);
     va_end(args);
-    mr_fail(&clean, MR_BAD_INPUT, "%s", message); /* makes hostile bytes printable */
     *f = (struct batch_fault){.code = code, .param = param};
     memcpy(f->message, clean.message, sizeof f->message);
 }
