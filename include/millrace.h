@@ -113,11 +113,15 @@ enum mr_latency {
     MR_N_LATENCIES
 };
 
+enum {
+    MR_CTX_DEFAULT_MAX = 32768 /* a longer context is had by asking for it */
+};
+
 struct mr_options {
     int32_t threads;      /* that compute, the caller's included; 0: as many as CPUs may be used; 1 to 1024 */
     int32_t precision;    /* enum mr_precision */
     int32_t kv_int8;      /* 1: keys and values in int8, half the memory; 0: as the precision says */
-    int32_t n_ctx;        /* tokens of one sequence, prompt and answer; 0: the model's own, at most 32768 */
+    int32_t n_ctx;        /* tokens of one sequence, prompt and answer; 0: the model's own, at most MR_CTX_DEFAULT_MAX */
     int32_t prompt_chunk; /* prompt rows of one step; 1 to 65536; results do not depend on it */
     int32_t max_running;  /* sequences that are computed at a time; 1 to 64 */
     int32_t max_queue;    /* requests that may wait; 1 to 65536 */

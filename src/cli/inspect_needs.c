@@ -20,7 +20,7 @@ static enum mr_status find_context(int *n_ctx, const struct gguf *g, int asked, 
     MR_TRY(gguf_get_string(g, "general.architecture", &family, err));
     snprintf(key, sizeof key, "%.*s.context_length", family.n < 64 ? (int)family.n : 64, family.s);
     MR_TRY(gguf_get_int(g, key, 1, INT32_MAX, &trained, err));
-    *n_ctx = trained < MODEL_ARGUMENTS_CTX_MAX ? (int)trained : MODEL_ARGUMENTS_CTX_MAX;
+    *n_ctx = trained < MR_CTX_DEFAULT_MAX ? (int)trained : MR_CTX_DEFAULT_MAX;
     return MR_OK;
 }
 

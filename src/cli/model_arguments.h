@@ -9,7 +9,7 @@ struct model_arguments {
     int threads;                            /* 0: one for each CPU */
     int precision;                          /* enum precision of model.h */
     int kv_type;                            /* index of "auto", "int8" */
-    int ctx_size;                           /* tokens; 0: what the model was trained for, at most MODEL_ARGUMENTS_CTX_MAX */
+    int ctx_size;                           /* tokens; 0: what the model was trained for, at most MR_CTX_DEFAULT_MAX */
     bool pin;                               /* threads stay on one CPU each */
     int fusion;                             /* index of "on", "off" */
     int forced_drafts;                      /* 1: off */
@@ -19,10 +19,6 @@ struct model_arguments {
     size_t cache_bytes, cache_host_bytes;   /* 0: the engine's choice */
     const char *chat_template;              /* built-in name or file; NULL: the model's own */
     struct argument_list lora, lora_scaled; /* files of adapters; FILE:SCALE */
-};
-
-enum {
-    MODEL_ARGUMENTS_CTX_MAX = 32768 /* without -c: a longer context is had by asking for it */
 };
 
 /* Rows for arguments_parse. */

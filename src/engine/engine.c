@@ -8,10 +8,6 @@
 #include "engine/pin.h"
 #include "engine/second_tier.h"
 
-enum {
-    N_CTX_DEFAULT_MAX = 32768 /* a longer context is had by asking for it */
-};
-
 _Static_assert((int)MR_KV_PAGED == (int)KV_PAGED && (int)MR_KV_RESERVE == (int)KV_RESERVE && (int)MR_KV_GROW == (int)KV_GROW,
                "the public names of policies are the cache's");
 
@@ -45,7 +41,7 @@ static enum mr_status create_parts(struct mr_engine *e, struct mr_error *err)
     const int n_slot = e->options.max_running;
     e->n_ctx = e->options.n_ctx;
     if (e->n_ctx == 0)
-        e->n_ctx = info->n_ctx_train < N_CTX_DEFAULT_MAX ? info->n_ctx_train : N_CTX_DEFAULT_MAX;
+        e->n_ctx = info->n_ctx_train < MR_CTX_DEFAULT_MAX ? info->n_ctx_train : MR_CTX_DEFAULT_MAX;
     e->max_row = e->options.prompt_chunk > n_slot ? e->options.prompt_chunk : n_slot;
     if (e->max_row > info->max_row)
         return mr_fail(err, MR_BAD_INPUT, "prompt_chunk is %d, the model was opened for at most %d rows",

@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "base/memory.h"
+#include "base/memory_free.h"
 #include "base/string_buffer.h"
 #include "server/engine_link.h"
 #include "server/memory_pool.h"
@@ -149,6 +150,8 @@ enum mr_status hosted_model_open(struct hosted_model *m, const struct server_set
     mr_model_info(m->model, &m->info);
     if (s->memory_cpu_bytes > 0)
         MR_TRY(memory_pool_divide(&options, m->model, s->memory_cpu_bytes, err));
+    else if (options.kv_tokens == 0)
+        MR_TRY(memory_pool_fit(&options, m->model, memory_free_bytes(), err));
     MR_TRY(open_template(m, s, err));
     MR_TRY(start_engine(m, s, &options, err));
     m->n_ctx = engine_link_n_ctx(m->engine);

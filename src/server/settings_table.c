@@ -118,7 +118,8 @@ const struct setting setting_table[] = {
     {.path = "kv_tokens",
      .flag = "kv-tokens",
      .value = "N",
-     .help = "Tokens that the cache holds (default: auto, max_batch_size times the context, or what memory_pool has room for)",
+     .help = "Tokens that the cache holds (default: auto, max_batch_size times the context, or what memory_pool, else three "
+             "quarters of the free memory, has room for)",
      .kind = SETTING_INT,
      .offset = AT(engine.kv_tokens),
      .low = 1,
