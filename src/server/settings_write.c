@@ -6,9 +6,10 @@
 
 static const char *const sources[] = {"default", "file", "environment", "command line"};
 
+/* With the unit: a bare number may mean GB. */
 static void write_size(struct string_buffer *out, size_t bytes)
 {
-    static const char *const units[] = {"", "K", "M", "G", "T"};
+    static const char *const units[] = {"B", "K", "M", "G", "T"};
     size_t unit = 0;
     while (bytes > 0 && bytes % 1024 == 0 && unit + 1 < sizeof units / sizeof *units) {
         bytes /= 1024;

@@ -16,6 +16,7 @@ server: {host: 127.0.0.1, port: 0, insecure: true}
 CASES = {
     "whole": WHOLE,
     "published": 'deployment: {device: "cuda:0", precision: "fp16", max_batch_size: 8, memory_pool: {gpu: 0.9, cpu: 2.0}}',
+    "fraction": "memory_pool: {cpu: 2.20}",
     "block": "deployment:\n  prompt_cache:\n    pin:\n    - a\n    - |\n      b\n      c\n    - >-\n      d\n",
     "refused": "alias: &x !!str a\nmodel: *x\n---\n? [a]\n: b\n...\n%YAML 1.1\n",
 }

@@ -306,7 +306,7 @@ static void what_is_shown_says_the_same(void **state)
     static const char *const key[] = {"top secret"};
     struct string_buffer first, second;
     (void)state;
-    take("alias: \"a \\\"quoted\\\" \\\\ name\\n\"\nmlock: true\nmemory_pool: {cpu: 1.5}\nprompt_cache: {pin: [a, b]}\n"
+    take("alias: \"a \\\"quoted\\\" \\\\ name\\n\"\nmlock: true\nmemory_pool: {cpu: 2.2}\nprompt_cache: {pin: [a, b]}\n"
          "server: {max_body_bytes: 1000001, port: 0}\nspeculation: {method: none}\ndevice_fallback: cpu\nscheduler: {low_load: "
          "0.3}");
     assert_int_equal(settings_give(s, row_of("server.api_key"), key, 1, SETTINGS_COMMAND_LINE, NULL), MR_OK);
@@ -314,7 +314,7 @@ static void what_is_shown_says_the_same(void **state)
     string_buffer_init(&second);
     settings_write(s, &first);
     assert_null(strstr(first.s, "secret"));
-    assert_non_null(strstr(first.s, "max_body_bytes: 1000001  # file\n"));
+    assert_non_null(strstr(first.s, "max_body_bytes: 1000001B  # file\n"));
     assert_non_null(strstr(first.s, "max_connections: 10000  # default\n"));
     struct settings *mine = s;
     assert_int_equal(settings_create(&s, NULL), MR_OK);
