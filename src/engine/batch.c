@@ -2,11 +2,9 @@
  * the step's time has room for. Where blocks run out the most junior sequence is put aside. */
 #include "engine/engine_state.h"
 
-/* However little time there is the first prompt gets on: so many rows a step, but no more than take this share of the time of
- * the target, or of the streams. */
-enum {
-    PROMPT_ROWS_MIN = KV_BLOCK
-};
+/* However little time there is prompts get this share of the target's, and the more the nearer the streams come to it: as much
+ * as the streams take from there on. Whoever waits for a first token waits, too, and answers that begin late leave places of
+ * the batch unused. */
 static const double prompt_share_min = 0.25;
 
 /* Tokens that wait for their row, without drafts. */
@@ -218,19 +216,10 @@ static double room_for_scatter(const struct mr_engine *e)
 double batch_prompt_us(const struct mr_engine *e, double streams_us)
 {
     const double target = e->options.itl_target_ms * 1e3, part = room_for_scatter(e);
-    const double room = target * part - streams_us,
-                 least = prompt_share_min * part * (streams_us > target ? streams_us : target);
+    const double near = streams_us < target ? 2 * streams_us - target : streams_us;
+    const double share = prompt_share_min * target * part, least = share > near ? share : near;
+    const double room = target * part - streams_us;
     return room > least ? room : least;
-}
-
-static int rows_at_least(const struct mr_engine *e, int first, int n_todo)
-{
-    if (e->shape.n_prompt > 0)
-        return 0; /* another prompt gets on */
-    const int most = PROMPT_ROWS_MIN < n_todo ? PROMPT_ROWS_MIN : n_todo;
-    const double streams = step_cost_us(&e->cost, &e->shape);
-    const int n = step_cost_rows(&e->cost, &e->shape, first, most, streams + batch_prompt_us(e, streams));
-    return n > 1 ? n : 1;
 }
 
 /* Rows of prompts that the step's time has room for, of n_todo from `first` on. */
@@ -238,9 +227,12 @@ static int rows_in_time(const struct mr_engine *e, int first, int n_todo)
 {
     if (e->shape.n_decode == 0 || e->options.itl_target_ms == 0)
         return n_todo;
-    const int n = step_cost_rows(&e->cost, &e->shape, first, n_todo, e->options.itl_target_ms * 1e3 * room_for_scatter(e));
-    const int least = rows_at_least(e, first, n_todo);
-    return n > least ? n : least;
+    struct step_shape streams = e->shape;
+    streams.n_prompt = 0;
+    streams.attended = e->streams_attended;
+    const double streams_us = step_cost_us(&e->cost, &streams);
+    const int n = step_cost_rows(&e->cost, &e->shape, first, n_todo, streams_us + batch_prompt_us(e, streams_us));
+    return n > 0 || e->shape.n_prompt > 0 ? n : 1; /* the first prompt gets on */
 }
 
 /* As many of n rows as there is room for. */
@@ -278,6 +270,7 @@ struct batch batch_build(struct mr_engine *e)
     for (int i = 0; i < e->options.max_running; i++)
         e->slot[i].n_row = e->slot[i].n_draft = 0;
     add_decoding(e);
+    e->streams_attended = e->shape.attended;
     int n = 0;
     for (int i = 0; i < e->options.max_running; i++)
         if (runs(&e->slot[i]) && e->slot[i].n_row == 0)

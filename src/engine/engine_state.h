@@ -114,8 +114,9 @@ struct mr_engine {
     const struct adapter_set **row_adapters;
     int n_row, n_logits, n_hidden;
     struct step_shape shape;
-    int *order;        /* [max_running] slots, scratch */
-    uint64_t *allowed; /* a mask of the vocabulary, scratch */
+    double streams_attended; /* of the shape, without prompts */
+    int *order;              /* [max_running] slots, scratch */
+    uint64_t *allowed;       /* a mask of the vocabulary, scratch */
     struct mr_engine_stats stats;
 };
 

@@ -45,7 +45,8 @@ struct server_settings {
 };
 
 /* host 127.0.0.1, port 8080, max_body_bytes 32 MiB, max_connections 10000, request_timeout_s 60, idle_timeout_s 120,
- * keep_alive_s 10, drain_s 30, warm_active 1; engine: the defaults with max_running 32. */
+ * keep_alive_s 10, drain_s 30, warm_active 1; engine: the defaults with max_running 32 and
+ * itl_target_ms 200. */
 void server_settings_defaults(struct server_settings *s);
 
 /* Settings as they are given: one table for the command line, the environment, the file and the documentation. */

@@ -2,7 +2,8 @@
 #include "server/settings.h"
 
 enum {
-    MAX_RUNNING = 32
+    MAX_RUNNING = 32,
+    ITL_TARGET_MS = 200 /* about as fast as people read, while others' prompts are computed */
 };
 
 void server_settings_defaults(struct server_settings *s)
@@ -18,4 +19,5 @@ void server_settings_defaults(struct server_settings *s)
                                   .warm_active = 1};
     mr_options_defaults(&s->engine);
     s->engine.max_running = MAX_RUNNING;
+    s->engine.itl_target_ms = ITL_TARGET_MS;
 }
