@@ -227,11 +227,7 @@ static int rows_in_time(const struct mr_engine *e, int first, int n_todo)
 {
     if (e->shape.n_decode == 0 || e->options.itl_target_ms == 0)
         return n_todo;
-    struct step_shape streams = e->shape;
-    streams.n_prompt = 0;
-    streams.attended = e->streams_attended;
-    const double streams_us = step_cost_us(&e->cost, &streams);
-    const int n = step_cost_rows(&e->cost, &e->shape, first, n_todo, streams_us + batch_prompt_us(e, streams_us));
+    const int n = step_cost_rows(&e->cost, &e->shape, first, n_todo, e->step_budget_us);
     return n > 0 || e->shape.n_prompt > 0 ? n : 1; /* the first prompt gets on */
 }
 
@@ -270,7 +266,8 @@ struct batch batch_build(struct mr_engine *e)
     for (int i = 0; i < e->options.max_running; i++)
         e->slot[i].n_row = e->slot[i].n_draft = 0;
     add_decoding(e);
-    e->streams_attended = e->shape.attended;
+    const double streams_us = step_cost_us(&e->cost, &e->shape);
+    e->step_budget_us = streams_us + batch_prompt_us(e, streams_us);
     int n = 0;
     for (int i = 0; i < e->options.max_running; i++)
         if (runs(&e->slot[i]) && e->slot[i].n_row == 0)

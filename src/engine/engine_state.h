@@ -114,9 +114,9 @@ struct mr_engine {
     const struct adapter_set **row_adapters;
     int n_row, n_logits, n_hidden;
     struct step_shape shape;
-    double streams_attended; /* of the shape, without prompts */
-    int *order;              /* [max_running] slots, scratch */
-    uint64_t *allowed;       /* a mask of the vocabulary, scratch */
+    double step_budget_us; /* of streams and prompts, where there are streams */
+    int *order;            /* [max_running] slots, scratch */
+    uint64_t *allowed;     /* a mask of the vocabulary, scratch */
     struct mr_engine_stats stats;
 };
 
