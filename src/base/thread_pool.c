@@ -41,6 +41,7 @@ struct thread_pool {
     pthread_cond_t done;
     struct worker *worker; /* [n_thread], the caller's place 0 unused */
     int n_thread;
+    int n_cpu; /* more threads than these are never woken at a time: they would take each other's CPU */
 };
 
 static void spin_pause(void)
@@ -124,6 +125,21 @@ static void run_alone(pool_piece_fn *piece, void *context, int n_piece)
         piece(context, i, 0);
 }
 
+/* As many sleepers as there are CPUs for. */
+static void wake_workers(struct thread_pool *pool)
+{
+    const int n_sleeper = atomic_load(&pool->n_sleeper), n_awake = pool->n_thread - n_sleeper;
+    if (n_sleeper == 0 || n_awake >= pool->n_cpu)
+        return;
+    pthread_mutex_lock(&pool->lock);
+    if (pool->n_thread <= pool->n_cpu)
+        pthread_cond_broadcast(&pool->work);
+    else
+        for (int i = n_awake; i < pool->n_cpu; i++)
+            pthread_cond_signal(&pool->work);
+    pthread_mutex_unlock(&pool->lock);
+}
+
 static void run_shared(struct thread_pool *pool, pool_piece_fn *piece, void *context, int n_piece)
 {
     const uint64_t job = (atomic_load(&pool->ticket) >> 32) + 1;
@@ -132,11 +148,7 @@ static void run_shared(struct thread_pool *pool, pool_piece_fn *piece, void *con
     atomic_store_explicit(&pool->n_piece, n_piece, memory_order_relaxed);
     atomic_store(&pool->n_left, n_piece);
     atomic_store(&pool->ticket, job << 32 | (uint32_t)n_piece);
-    if (atomic_load(&pool->n_sleeper) > 0) {
-        pthread_mutex_lock(&pool->lock);
-        pthread_cond_broadcast(&pool->work);
-        pthread_mutex_unlock(&pool->lock);
-    }
+    wake_workers(pool);
     run_pieces(pool, 0);
     wait_for_pieces(pool);
 }
@@ -209,7 +221,7 @@ enum mr_status pool_create(struct thread_pool **out, int n_thread, struct mr_err
         free(worker);
         return mr_fail(err, MR_NO_MEMORY, "no memory for %d threads", n_thread);
     }
-    *pool = (struct thread_pool){.worker = worker, .n_thread = n_thread};
+    *pool = (struct thread_pool){.worker = worker, .n_thread = n_thread, .n_cpu = cpu_limit()};
     pthread_mutex_init(&pool->lock, NULL);
     pthread_cond_init(&pool->work, NULL);
     pthread_cond_init(&pool->done, NULL);

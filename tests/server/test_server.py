@@ -1,7 +1,10 @@
 """The transport of `millrace serve`: what comes in, what goes out, who may ask, and how it ends."""
 import json
+import os
 import signal
 import threading
+import time
+from pathlib import Path
 
 import pytest
 
@@ -166,3 +169,15 @@ def test_what_runs_longer_than_the_drain_is_told():
             read_until(c, b"data: ")
             assert s.end() == 0
             assert b"the server shuts down" in read_all(c)
+
+
+def test_an_idle_server_takes_no_cpu(server):
+    def ticks():
+        fields = Path(f"/proc/{server.pid}/stat").read_text().rpartition(")")[2].split()
+        return int(fields[11]) + int(fields[12])
+
+    assert server.post("/completion", PROMPT).status == 200
+    time.sleep(0.5)  # threads spin for a moment before they sleep
+    before = ticks()
+    time.sleep(2)
+    assert ticks() - before < 0.03 * 2 * os.sysconf("SC_CLK_TCK")
