@@ -1,8 +1,9 @@
-/* number_text.c: integers, reals and sizes from text. */
+/* number_text.c: integers, reals and sizes from text, and reals for it. */
 #include "base/number_text.h"
 
 #include <errno.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -51,4 +52,17 @@ enum mr_status number_read_size(size_t *out, const char *text, double low, doubl
         return mr_fail(err, MR_BAD_INPUT, "'%s' is not a size from %.0f to %.0f bytes, such as 512M or 2GB", text, low, high);
     *out = (size_t)bytes;
     return MR_OK;
+}
+
+double number_short(float f)
+{
+    char text[32];
+    double d = (double)f;
+    for (int digits = 6; digits <= 9; digits++) { /* FLT_DIG to FLT_DECIMAL_DIG */
+        snprintf(text, sizeof text, "%.*g", digits, (double)f);
+        d = strtod(text, NULL);
+        if ((float)d == f)
+            break;
+    }
+    return d;
 }

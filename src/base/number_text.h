@@ -13,4 +13,7 @@ enum mr_status number_read_float(double *out, const char *text, double low, doub
 /* Bytes: 1500, 512K, 2GB, 1.5GiB (powers of 1024). */
 enum mr_status number_read_size(size_t *out, const char *text, double low, double high, struct mr_error *err);
 
+/* The double with the shortest decimal text among those that round to f: 0.8 for 0.8F, which is 0.800000011920929. */
+double number_short(float f);
+
 #endif

@@ -33,6 +33,7 @@ struct server_settings {
     int32_t n_lora;
     const char *lora_dir; /* from where clients may load adapters; NULL: they may not */
     bool mlock;
+    struct mr_sampling sampling; /* of requests that say nothing */
     const char *access_log;    /* file, "-": standard output; NULL: none */
     const char *otlp_endpoint; /* NULL: none */
 

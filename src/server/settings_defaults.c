@@ -18,6 +18,7 @@ void server_settings_defaults(struct server_settings *s)
                                   .drain_s = 30,
                                   .warm_active = 1};
     mr_options_defaults(&s->engine);
+    mr_sampling_defaults(&s->sampling);
     s->engine.max_running = MAX_RUNNING;
     s->engine.itl_target_ms = ITL_TARGET_MS;
 }

@@ -12,6 +12,7 @@
 #include "server/api/openai.h"
 #include "server/api/responses.h"
 #include "server/api/token_endpoints.h"
+#include "server/settings.h"
 #include "unit/server/fake_exchange.h"
 #include "unit/text/vocabulary_bytes.h"
 
@@ -30,6 +31,7 @@ static struct server *make_server(void)
 {
     static struct mr_model model;
     static struct hosted_model hosted;
+    static struct server_settings settings;
     static struct server server;
     static char name[] = "tiny";
     struct vocabulary_bytes b;
@@ -41,7 +43,9 @@ static struct server *make_server(void)
     vb_release(&b);
     hosted = (struct hosted_model){.name = name, .model = &model, .n_ctx = 512};
     check(chat_prompt_create(&hosted.chat, &model, chat_template, strlen(chat_template), NULL) == MR_OK);
+    server_settings_defaults(&settings);
     server = (struct server){.model = &hosted,
+                             .settings = &settings,
                              .n_model = 1,
                              .responses = stored_responses_create(1 << 16),
                              .embeddings = embedding_cache_create(1 << 16)};

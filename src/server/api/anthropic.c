@@ -167,7 +167,6 @@ static void fail(struct job *j, const struct api_error *e, struct string_buffer 
 static void read_fields(struct job *j)
 {
     const char *tier;
-    sampling_set_openai_defaults(&j->base);
     json_fields_float(&j->fields, "temperature", 0, 100, &j->base.sampling.temperature);
     json_fields_float(&j->fields, "top_p", 0, 1, &j->base.sampling.top_p);
     json_fields_int32(&j->fields, "top_k", 0, INT32_MAX, &j->base.sampling.top_k);

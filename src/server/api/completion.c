@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/number_text.h"
 #include "engine/loaded_model.h"
 #include "server/api/infill.h"
 #include "server/api/json_text.h"
@@ -62,7 +63,7 @@ static void write_answer(struct job *j, struct answer *a, const char *content, s
     string_buffer_printf(out, "\"stop_type\":\"%s\",\"stopping_word\":", stop_type(a, word));
     json_text_string(out, word != NULL ? word : "", word != NULL ? strlen(word) : 0);
     string_buffer_printf(out, ",\"generation_settings\":{\"seed\":%lld,\"temperature\":%.9g,\"n_predict\":%d}",
-                         (long long)j->base.sampling.seed, (double)j->base.sampling.temperature, j->base.max_tokens);
+                         (long long)j->base.sampling.seed, number_short(j->base.sampling.temperature), j->base.max_tokens);
     string_buffer_puts(out, ",\"timings\":");
     json_text_value(out, timings_json(&a->usage));
     string_buffer_puts(out, "}");

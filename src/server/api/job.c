@@ -10,6 +10,7 @@
 #include "base/random.h"
 #include "engine/loaded_model.h"
 #include "server/adapter_names.h"
+#include "server/settings.h"
 
 /* Ollama's clients may write a tag behind the name. */
 static struct hosted_model *find_tagged(struct job *j, const char *name)
@@ -71,6 +72,7 @@ struct job *job_open_value(struct exchange *x, json_t *body, const struct dialec
     j->created = (int64_t)time(NULL);
     arena_init(&j->arena, JOB_ARENA_MAX);
     mr_request_defaults(&j->base);
+    j->base.sampling = exchange_server(x)->settings->sampling;
     snprintf(j->id, sizeof j->id, "%s%016llx%08x", prefix, (unsigned long long)random_seed(), (unsigned)random_seed());
     find_model(j);
     if (j->error.http != 0) {

@@ -11,7 +11,6 @@
 void openai_read_common(struct job *j)
 {
     struct json_fields options;
-    sampling_set_openai_defaults(&j->base);
     json_fields_bool(&j->fields, "stream", &j->stream);
     if (json_fields_object(&j->fields, "stream_options", "stream_options", &options))
         json_fields_bool(&options, "include_usage", &j->include_usage);

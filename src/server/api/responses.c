@@ -37,7 +37,6 @@ static void read_fields(struct job *j)
 {
     bool background = false;
     const char *truncation = NULL;
-    sampling_set_openai_defaults(&j->base);
     sampling_fields_read(&j->fields, j->model->model->tokenizer, &j->arena, &j->base);
     json_fields_int32(&j->fields, "max_output_tokens", 1, INT32_MAX, &j->base.max_tokens);
     json_fields_bool(&j->fields, "stream", &j->stream);

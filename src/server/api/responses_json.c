@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "server/api/responses.h"
+#include "base/number_text.h"
 #include "server/api/usage_json.h"
 
 void responses_item_id(const struct job *j, const char *prefix, int index, char out[96])
@@ -85,8 +86,8 @@ json_t *responses_json(const struct job *j, const char *status, json_t *output, 
     json_t *r =
         json_pack("{s:s, s:s, s:I, s:s, s:b, s:n, s:n, s:s, s:o, s:f, s:f, s:s}", "id", j->id, "object", "response",
                   "created_at", (json_int_t)j->created, "status", status, "background", 0, "error", "incomplete_details",
-                  "model", j->model_name, "output", output, "temperature", (double)j->base.sampling.temperature, "top_p",
-                  (double)j->base.sampling.top_p, "truncation", "disabled");
+                  "model", j->model_name, "output", output, "temperature", number_short(j->base.sampling.temperature), "top_p",
+                  number_short(j->base.sampling.top_p), "truncation", "disabled");
     if (r == NULL)
         return NULL;
     set_echoes(j, r);

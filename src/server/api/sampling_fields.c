@@ -37,14 +37,6 @@ static const struct {
     {"priority", -MR_PRIORITY_MAX, MR_PRIORITY_MAX, offsetof(struct mr_request, priority)},
 };
 
-void sampling_set_openai_defaults(struct mr_request *r)
-{
-    r->sampling.temperature = 1;
-    r->sampling.top_k = 0;
-    r->sampling.top_p = 1;
-    r->sampling.min_p = 0;
-}
-
 static void read_numbers(const struct json_fields *f, struct mr_request *r)
 {
     for (size_t i = 0; i < sizeof number / sizeof *number; i++)

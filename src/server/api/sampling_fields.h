@@ -33,7 +33,4 @@ void constraint_set_schema(const struct json_fields *f, const char *name, const 
 /* 400 for a field that would change the answer and that this server does not have, unless its value changes nothing. */
 void refused_fields_check(const struct json_fields *f);
 
-/* Like sampling_fields_read's, without logit_bias, for APIs with own names: the default values of OpenAI's API. */
-void sampling_set_openai_defaults(struct mr_request *r);
-
 #endif

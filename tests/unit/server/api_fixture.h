@@ -4,6 +4,7 @@
 
 #include "server/api/embedding_cache.h"
 #include "server/api/stored_responses.h"
+#include "server/settings.h"
 #include "unit/engine/engine_fixture.h"
 #include "unit/server/fake_exchange.h"
 
@@ -14,6 +15,7 @@ struct api_fixture {
     struct mr_model *model;
     struct mr_engine *engine;
     struct hosted_model hosted;
+    struct server_settings settings;
     struct server server;
 };
 
@@ -29,7 +31,9 @@ static inline int api_setup(void **state)
     f.hosted = (struct hosted_model){.name = name, .model = f.model, .n_ctx = 256, .created = 1};
     check(chat_prompt_create(&f.hosted.chat, f.model, FIXTURE_TEMPLATE, strlen(FIXTURE_TEMPLATE), &err), &err);
     mr_model_info(f.model, &f.hosted.info);
+    server_settings_defaults(&f.settings);
     f.server = (struct server){.model = &f.hosted,
+                               .settings = &f.settings,
                                .n_model = 1,
                                .responses = stored_responses_create(1 << 20),
                                .embeddings = embedding_cache_create(1 << 20)};
