@@ -1,15 +1,16 @@
-/* engine_link.h: the two queues between the server's threads and the one that computes. The engine has a thread of its own;
- * requests go in by one queue, events come out by the other, and a descriptor wakes who waits for them. */
+/* engine_link.h: the way to what computes, whoever that is: an engine on a thread of this process (engine_thread.h), or engine
+ * processes (engine_pool.h). Threads: any may call, but for events. */
 #ifndef SERVER_ENGINE_LINK_H
 #define SERVER_ENGINE_LINK_H
 
 #include "millrace.h"
 
-struct engine_link;
+struct engine_link_kind;
 
-/* Starts the thread. Any thread may call the functions below. */
-enum mr_status engine_link_create(struct engine_link **out, struct mr_model *model, const struct mr_options *options,
-                                  struct mr_error *err);
+struct engine_link {
+    const struct engine_link_kind *kind;
+};
+
 void engine_link_free(struct engine_link *l); /* ends what still runs; takes NULL */
 
 /* Queue a copy of the request. ticket: the caller's, comes back with its events; not 0 and not in use. What the engine refuses
@@ -29,13 +30,30 @@ bool engine_link_next_event(struct engine_link *l, struct mr_event *out, int64_t
 void engine_link_stats(struct engine_link *l, struct mr_engine_stats *out);
 int32_t engine_link_n_ctx(const struct engine_link *l);
 
-/* Called by the engine's thread after each step; before the first request. */
+/* Called after each step, by a thread that must not be held up; before the first request. */
 void engine_link_set_observer(struct engine_link *l, void (*stepped)(void *context, const struct mr_engine_stats *stats),
                               void *context);
 
-/* Run fn between two steps on the engine's thread and wait for it: adapters, pins. No event waits in the engine then. */
+/* Run fn between two steps of the engine and wait for it: adapters, pins. No event waits in the engine then. NO_SUPPORT: the
+ * engine is in another process. */
 enum mr_status engine_link_call(struct engine_link *l,
                                 enum mr_status (*fn)(struct mr_engine *engine, void *context, struct mr_error *err),
                                 void *context, struct mr_error *err);
+
+/* What stands behind a link; each function as above. */
+struct engine_link_kind {
+    void (*free)(struct engine_link *l);
+    enum mr_status (*submit)(struct engine_link *l, uint64_t ticket, const struct mr_request *request, struct mr_error *err);
+    void (*cancel)(struct engine_link *l, uint64_t ticket);
+    int (*event_fd)(const struct engine_link *l);
+    bool (*next_event)(struct engine_link *l, struct mr_event *out, int64_t *retry_after_ms);
+    void (*stats)(struct engine_link *l, struct mr_engine_stats *out);
+    int32_t (*n_ctx)(const struct engine_link *l);
+    void (*set_observer)(struct engine_link *l, void (*stepped)(void *context, const struct mr_engine_stats *stats),
+                         void *context);
+    enum mr_status (*call)(struct engine_link *l,
+                           enum mr_status (*fn)(struct mr_engine *engine, void *context, struct mr_error *err), void *context,
+                           struct mr_error *err); /* NULL: not possible */
+};
 
 #endif

@@ -17,12 +17,20 @@ struct wire_request {
 enum mr_status wire_request_bytes(size_t *bytes, const struct mr_request *request, struct mr_error *err);
 /* Write that many bytes, aligned to 8. */
 void wire_request_write(void *out, const struct mr_request *request);
+/* Of a record of n bytes, aligned to 8, from another process: whether it may be read. BAD_FORMAT. */
+enum mr_status wire_request_check(const void *record, size_t n, struct mr_error *err);
 /* Borrows the record. */
 void wire_request_read(struct wire_request *out, const void *record);
 
 /* The same for events. */
 size_t wire_event_bytes(const struct mr_event *event);
 void wire_event_write(void *out, const struct mr_event *event);
+/* What an event of a request may name. */
+struct wire_limits {
+    int32_t n_vocab, n_embd;
+    int32_t n; /* answers */
+};
+enum mr_status wire_event_check(const void *record, size_t n, const struct wire_limits *limits, struct mr_error *err);
 void wire_event_read(struct mr_event *out, const void *record);
 
 #endif
