@@ -4,7 +4,7 @@
 
 struct command {
     const char *name;
-    const char *summary;               /* one line for the list of commands */
+    const char *summary;               /* one line for the list of commands; NULL: not for people, and not listed */
     int (*run)(int argc, char **argv); /* argv[0] is "millrace NAME"; returns the exit status */
 };
 
@@ -15,6 +15,7 @@ enum {
 int command_adapter(int argc, char **argv);
 int command_batch(int argc, char **argv);
 int command_bench(int argc, char **argv);
+int command_engine_process(int argc, char **argv);
 int command_embed(int argc, char **argv);
 int command_inspect(int argc, char **argv);
 int command_key(int argc, char **argv);

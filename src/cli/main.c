@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cli/command.h"
+#include "server/engine_spawn.h"
 
 static const struct command commands[] = {
     {"bench", "measure speed as a share of what the machine can do", command_bench},
@@ -20,6 +21,7 @@ static const struct command commands[] = {
     {"perplexity", "measure how well a model predicts a text", command_perplexity},
     {"tune", "measure which settings serve a model best here", command_tune},
     {"version", "print the version", command_version},
+    {ENGINE_PROCESS_COMMAND, NULL, command_engine_process},
 };
 
 enum {
@@ -31,7 +33,8 @@ static void print_commands(FILE *out)
     fprintf(out, "Usage: millrace COMMAND [OPTION...]\n"
                  "Run, inspect and serve large language models.\n\nCommands:\n");
     for (int i = 0; i < N_COMMANDS; i++)
-        fprintf(out, "  %-12s %s\n", commands[i].name, commands[i].summary);
+        if (commands[i].summary != NULL)
+            fprintf(out, "  %-12s %s\n", commands[i].name, commands[i].summary);
     fprintf(out, "\n`millrace COMMAND --help` explains a command and gives an example.\n");
 }
 

@@ -1,17 +1,26 @@
 /* hosted_model.c: a model from its file to a warm engine. */
 #include "server/hosted_model.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
+#include "base/cpu_limit.h"
 #include "base/memory.h"
 #include "base/memory_free.h"
 #include "base/string_buffer.h"
+#include "engine/loaded_model.h"
+#include "server/cpu_share.h"
 #include "server/engine_link.h"
+#include "server/engine_pool.h"
+#include "server/engine_process.h"
 #include "server/memory_pool.h"
 #include "server/settings.h"
+#include "server/shared_weights.h"
 #include "server/text_file.h"
+#include "server/warm_engine.h"
 
 enum {
     TEMPLATE_BYTES_MAX = 1 << 20,
@@ -44,13 +53,7 @@ static enum mr_status open_template(struct hosted_model *m, const struct server_
     return status == MR_OK ? MR_OK : mr_fail_in(err, status, "chat_template");
 }
 
-/* The prompts to pin, one after the other. */
-struct pins {
-    int32_t **ids, *n;
-    int n_pin;
-};
-
-static void pins_release(struct pins *p)
+static void pins_release(struct pinned_prompts *p)
 {
     for (int i = 0; i < p->n_pin; i++)
         mr_tokens_free(p->ids[i]);
@@ -70,7 +73,7 @@ static enum mr_status read_pin(const struct hosted_model *m, const char *path, i
 }
 
 /* Also makes room for them among the options. */
-static enum mr_status read_pins(struct pins *p, const struct hosted_model *m, const struct server_settings *s,
+static enum mr_status read_pins(struct pinned_prompts *p, const struct hosted_model *m, const struct server_settings *s,
                                 struct mr_options *options, struct mr_error *err)
 {
     const size_t n_pin = (size_t)s->n_pin;
@@ -88,48 +91,68 @@ static enum mr_status read_pins(struct pins *p, const struct hosted_model *m, co
     return MR_OK;
 }
 
-static enum mr_status pin_all(struct mr_engine *engine, void *context, struct mr_error *err)
+static bool has_pool(const struct server_settings *s) { return s->warm_active > 1 || s->warm_standby > 0; }
+
+static int32_t share(int32_t whole, int32_t n) { return whole / n + (whole % n > 0); }
+
+/* One budget of memory, one queue and one batch over all active processes. */
+static void divide(struct mr_options *o, int32_t n, int n_cpu)
 {
-    const struct pins *p = context;
-    for (int i = 0; i < p->n_pin; i++)
-        MR_TRY(mr_engine_pin(engine, p->ids[i], p->n[i], NULL, err));
-    return MR_OK;
+    o->threads = cpu_share_size(o->threads > 0 ? o->threads : n_cpu, 0, n);
+    o->max_running = share(o->max_running, n);
+    o->max_queue = share(o->max_queue, n);
+    o->bucket_capacity = share(o->bucket_capacity, n);
+    o->kv_tokens = o->kv_tokens / n;
+    o->response_bytes /= (size_t)n;
+    o->cache_host_bytes /= (size_t)n;
+    o->pin = n > 1 ? 0 : o->pin; /* each has CPUs of its own */
 }
 
-/* One token of an answer: pages are touched and threads awake, and whatever does not work shows before anybody asks. */
-static enum mr_status warm(struct mr_engine *engine, void *context, struct mr_error *err)
+static enum mr_status start_pool(struct hosted_model *m, const struct server_settings *s, const struct mr_options *options,
+                                 const struct pinned_prompts *pins, bool (*progress)(void *context, size_t done, size_t total),
+                                 void *context, struct mr_error *err)
 {
-    (void)context;
-    static const int32_t prompt[] = {0};
-    struct mr_request request;
-    struct mr_event event;
-    enum mr_status status = MR_OK;
-    uint64_t id;
-    mr_request_defaults(&request);
-    request.prompt = prompt;
-    request.n_prompt = 1;
-    request.max_tokens = 1;
-    request.ignore_eos = true;
-    MR_TRY(mr_engine_submit(engine, &request, &id, err));
-    while (!mr_engine_is_idle(engine))
-        mr_engine_step(engine);
-    while (mr_engine_next_event(engine, &event))
-        if (event.finish == MR_FINISH_ERROR)
-            status = mr_fail(err, event.status, "the model does not answer: %s", event.error);
-    return status;
+    char unnamed[32];
+    snprintf(unnamed, sizeof unnamed, "/proc/self/fd/%d", ENGINE_PROCESS_MODEL_FD);
+    struct engine_pool_options pool = {.config = {.path = m->shared_fd >= 0 ? unnamed : s->model,
+                                                  .options = *options,
+                                                  .n_active = s->warm_active,
+                                                  .mlock = s->mlock,
+                                                  .pins = *pins},
+                                       .n_standby = s->warm_standby,
+                                       .n_vocab = m->info.n_vocab,
+                                       .n_embd = m->info.n_embd,
+                                       .model_fd = m->shared_fd};
+    divide(&pool.config.options, s->warm_active, cpu_limit());
+    m->info.threads = pool.config.options.threads * s->warm_active;
+    return engine_pool_create(&m->engine, &pool, progress, context, err);
+}
+
+/* The weights are packed once, and the file mapped here for its tokenizer alone. */
+static enum mr_status open_shared(struct hosted_model *m, const struct server_settings *s, const struct mr_options *options,
+                                  struct mr_error *err)
+{
+    struct mr_options own = *options;
+    char path[32];
+    MR_TRY(mr_model_open(&m->model, s->model, options, err));
+    if (!gguf_is_packed(m->model->file)) {
+        MR_TRY(shared_weights_make(&m->shared_fd, m->model, options->progress, options->progress_context, err));
+        snprintf(path, sizeof path, "/proc/self/fd/%d", m->shared_fd);
+    }
+    mr_model_close(m->model);
+    own.threads = 1;
+    return mr_model_open(&m->model, m->shared_fd >= 0 ? path : s->model, &own, err);
 }
 
 static enum mr_status start_engine(struct hosted_model *m, const struct server_settings *s, struct mr_options *options,
+                                   bool (*progress)(void *context, size_t done, size_t total), void *context,
                                    struct mr_error *err)
 {
-    struct pins pins = {0};
+    struct pinned_prompts pins = {0};
     enum mr_status status = read_pins(&pins, m, s, options, err);
     if (status == MR_OK)
-        status = engine_link_create(&m->engine, m->model, options, err);
-    if (status == MR_OK)
-        status = engine_link_call(m->engine, pin_all, &pins, err);
-    if (status == MR_OK)
-        status = engine_link_call(m->engine, warm, NULL, err);
+        status = has_pool(s) ? start_pool(m, s, options, &pins, progress, context, err)
+                             : warm_engine_create(&m->engine, m->model, options, &pins, err);
     pins_release(&pins);
     return status;
 }
@@ -139,21 +162,22 @@ enum mr_status hosted_model_open(struct hosted_model *m, const struct server_set
                                  struct mr_error *err)
 {
     struct mr_options options = s->engine;
-    *m = (struct hosted_model){.created = (int64_t)time(NULL)};
+    *m = (struct hosted_model){.created = (int64_t)time(NULL), .shared_fd = -1};
     m->name = s->alias != NULL ? mem_string(s->alias, strlen(s->alias)) : stem(s->model);
     if (m->name == NULL)
         return mr_fail(err, MR_NO_MEMORY, "no memory for the model's name");
     options.progress = progress;
     options.progress_context = context;
-    MR_TRY(mr_model_open(&m->model, s->model, &options, err));
+    MR_TRY(has_pool(s) ? open_shared(m, s, &options, err) : mr_model_open(&m->model, s->model, &options, err));
     options.progress = NULL;
+    options.progress_context = NULL;
     mr_model_info(m->model, &m->info);
     if (s->memory_cpu_bytes > 0)
         MR_TRY(memory_pool_divide(&options, m->model, s->memory_cpu_bytes, err));
     else if (options.kv_tokens == 0)
         MR_TRY(memory_pool_fit(&options, m->model, memory_free_bytes(), err));
     MR_TRY(open_template(m, s, err));
-    MR_TRY(start_engine(m, s, &options, err));
+    MR_TRY(start_engine(m, s, &options, progress, context, err));
     m->n_ctx = engine_link_n_ctx(m->engine);
     return MR_OK;
 }
@@ -164,5 +188,7 @@ void hosted_model_release(struct hosted_model *m)
     chat_prompt_free(m->chat);
     mr_model_close(m->model);
     free(m->name);
-    *m = (struct hosted_model){0};
+    if (m->shared_fd >= 0)
+        close(m->shared_fd);
+    *m = (struct hosted_model){.shared_fd = -1};
 }

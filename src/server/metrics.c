@@ -158,9 +158,13 @@ void metrics_refresh(struct metrics *m)
         struct mr_engine_stats stats;
         if (mm->source.stats == NULL)
             continue;
+        struct engine_pool_counts processes = {0};
         mm->source.stats(mm->source.context, &stats);
+        if (mm->source.processes != NULL)
+            mm->source.processes(mm->source.context, &processes);
         pthread_mutex_lock(&m->lock);
         mm->stats = stats;
+        mm->processes = processes;
         pthread_mutex_unlock(&m->lock);
     }
     pthread_mutex_unlock(&m->source_lock);

@@ -10,8 +10,9 @@
 #include "millrace.h"
 
 struct metrics;
-struct model_metrics; /* those of one model; lives as long as the whole */
-struct limits;        /* measure/limits.h */
+struct model_metrics;      /* those of one model; lives as long as the whole */
+struct limits;             /* measure/limits.h */
+struct engine_pool_counts; /* engine_pool.h */
 
 enum {
     METRICS_RECENT_S = 30
@@ -36,6 +37,7 @@ struct model_metrics *metrics_model(struct metrics *m, const char *name);
  * something is observed. NULL: the model is unloaded; it is not called any more when this returns. */
 struct metrics_source {
     void (*stats)(const void *context, struct mr_engine_stats *out);
+    void (*processes)(const void *context, struct engine_pool_counts *out); /* the same of engine processes; NULL: none */
     const void *context;
     struct mr_model_info info;
     double load_s; /* from the start of loading to ready */

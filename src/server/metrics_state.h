@@ -6,6 +6,7 @@
 #include <stdbool.h>
 
 #include "measure/limits.h"
+#include "server/engine_pool.h"
 #include "server/metrics.h"
 #include "server/process_stats.h"
 
@@ -75,6 +76,7 @@ struct model_metrics {
 
     struct metrics_source source;                       /* stats NULL: not loaded */
     struct mr_engine_stats stats;                       /* as read last */
+    struct engine_pool_counts processes;                /* the same; zero: none */
     struct mr_engine_stats stepped;                     /* as of the last metrics_step */
     struct metrics_sample sample[METRICS_RECENT_S + 1]; /* the oldest at n_sample % of it, once it is full */
     int64_t n_sample;
@@ -147,6 +149,12 @@ enum model_value {
     VALUE_TIER_EXPORTED,
     VALUE_TIER_RESTORED,
     VALUE_LOAD_SECONDS,
+    VALUE_PROCESSES_ACTIVE,
+    VALUE_PROCESSES_STANDBY,
+    VALUE_PROCESSES_DIED,
+    VALUE_TAKE_OVER_SECONDS,
+    VALUE_HANDED_ON,
+    VALUE_LOST_REQUESTS,
     VALUE_SLO_BOUND,
     VALUE_SLO_BOUND_MET,
     VALUE_SLO_UNBOUND,

@@ -94,6 +94,16 @@ static const struct metrics_row own_rows[] = {
     {"mfu_ratio", GAUGE, "Recent operations a second over the measured peak.", VALUE_MFU, NULL},
     {"mbu_ratio", GAUGE, "Recent bytes of weights read a second over the measured read rate.", VALUE_MBU, NULL},
     {"model_load_seconds", GAUGE, "Time from the start of loading to ready.", VALUE_LOAD_SECONDS, NULL},
+    {"engine_processes", GAUGE, "Engine processes that are ready; none where the engine is in the server's own.",
+     VALUE_PROCESSES_ACTIVE, "role=\"active\""},
+    {"engine_processes", GAUGE, "", VALUE_PROCESSES_STANDBY, "role=\"standby\""},
+    {"engine_processes_died_total", COUNTER, "Engine processes that ended without having been told to.", VALUE_PROCESSES_DIED,
+     NULL},
+    {"take_over_seconds", GAUGE, "From the last death of an engine process to its successor's being ready; 0: none died.",
+     VALUE_TAKE_OVER_SECONDS, NULL},
+    {"requests_handed_on_total", COUNTER, "Requests given to another engine process when their own died.", VALUE_HANDED_ON,
+     NULL},
+    {"requests_lost_total", COUNTER, "Requests that ended with the engine process that had them.", VALUE_LOST_REQUESTS, NULL},
     {0},
 };
 

@@ -101,11 +101,23 @@ static void engine_values(const struct model_metrics *mm, double value[N_VALUES]
     value[VALUE_TIER_RESTORED] = (double)s->n_restored;
 }
 
+static void process_values(const struct model_metrics *mm, double value[N_VALUES])
+{
+    const struct engine_pool_counts *c = &mm->processes;
+    value[VALUE_PROCESSES_ACTIVE] = c->n_active;
+    value[VALUE_PROCESSES_STANDBY] = c->n_standby;
+    value[VALUE_PROCESSES_DIED] = (double)c->n_died;
+    value[VALUE_TAKE_OVER_SECONDS] = (double)c->take_over_us * 1e-6;
+    value[VALUE_HANDED_ON] = (double)c->n_handed_on;
+    value[VALUE_LOST_REQUESTS] = (double)c->n_lost;
+}
+
 void model_values(const struct model_metrics *mm, double value[N_VALUES])
 {
     const struct metrics_totals now = totals_now(mm);
     engine_values(mm, value);
     recent_values(mm, &now, value);
+    process_values(mm, value);
     value[VALUE_IN_FLIGHT] = (double)mm->n_in_flight;
     value[VALUE_PROMPT_TOKENS] = (double)mm->n_prompt_tokens;
     value[VALUE_CACHED_TOKENS] = (double)mm->n_cached_tokens;

@@ -18,6 +18,7 @@
 #include "server/api/stored_responses.h"
 #include "server/dispatch.h"
 #include "server/engine_link.h"
+#include "server/engine_pool.h"
 #include "server/exchange_state.h"
 #include "server/hosted_model.h"
 #include "server/http.h"
@@ -93,6 +94,11 @@ static void read_stats(const void *link, struct mr_engine_stats *out)
     engine_link_stats((struct engine_link *)(uintptr_t)link, out); /* which locks itself */
 }
 
+static void read_processes(const void *link, struct engine_pool_counts *out)
+{
+    engine_pool_counts((struct engine_link *)(uintptr_t)link, out);
+}
+
 static void see_step(void *context, const struct mr_engine_stats *stats) { metrics_step(context, stats); }
 
 /* For about a fifth of a second; where it cannot be measured MFU and MBU are not told. */
@@ -112,6 +118,7 @@ static enum mr_status measure_model(struct server *s, struct hosted_model *m, in
     if (m->metrics == NULL)
         return mr_fail(err, MR_NO_MEMORY, "no memory for the metrics");
     metrics_set_source(m->metrics, &(struct metrics_source){.stats = read_stats,
+                                                            .processes = engine_link_is_pool(m->engine) ? read_processes : NULL,
                                                             .context = m->engine,
                                                             .info = m->info,
                                                             .load_s = (double)(clock_us() - begin_us) * 1e-6});
@@ -130,7 +137,7 @@ enum mr_status server_load(struct server *s, bool (*progress)(void *context, siz
     MR_TRY(hosted_model_open(s->model, s->settings, progress, context, err));
     MR_TRY(measure_model(s, s->model, begin_us, err));
     /* Pages are locked as they are first touched: the cache's memory is far larger than what is used of it. */
-    if (s->settings->mlock && mlockall(MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT) != 0)
+    if (s->settings->mlock && !engine_link_is_pool(s->model->engine) && mlockall(MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT) != 0)
         return mr_fail(err, MR_NO_SUPPORT, "mlock: %s; the limit is that of ulimit -l", strerror(errno));
     MR_TRY(dispatch_add_link(s->dispatch, s->model->engine, err));
     MR_TRY(adapter_names_load_all(s, err));

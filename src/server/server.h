@@ -29,6 +29,7 @@ struct hosted_model {
     struct mr_model_info info;
     int32_t n_ctx;
     int64_t created; /* seconds since the epoch */
+    int shared_fd;   /* of the weights that engine processes map; -1: none */
 };
 
 /* In this order, none twice. */

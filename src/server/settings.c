@@ -258,8 +258,11 @@ enum mr_status settings_check(const struct settings *s, struct mr_error *err)
                        "device '%s' is not there: this build computes on the CPU; `device_fallback: cpu` lets it", v->device);
     if (v->draft_model != NULL)
         return mr_fail(err, MR_NO_SUPPORT, "speculation.draft_model: this build has no such drafter");
-    if (v->warm_active != 1 || v->warm_standby != 0)
-        return mr_fail(err, MR_NO_SUPPORT, "warm_pool: this build has one engine, in the server's own process");
+    if (v->warm_active + v->warm_standby > 64)
+        return mr_fail(err, MR_BAD_INPUT, "warm_pool: active and standby are more than 64 processes");
+    if ((v->n_lora > 0 || v->lora_dir != NULL) && (v->warm_active > 1 || v->warm_standby > 0))
+        return mr_fail(err, MR_NO_SUPPORT,
+                       "adapters need the engine in the server's own process: warm_pool {active: 1, standby: 0}");
     if (v->engine.low_load > v->engine.high_load)
         return mr_fail(err, MR_BAD_INPUT, "scheduler.low_load is %g, above scheduler.high_load, %g", (double)v->engine.low_load,
                        (double)v->engine.high_load);

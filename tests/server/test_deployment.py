@@ -52,7 +52,8 @@ def test_what_is_shown_is_a_file_that_says_the_same(tmp_path):
     ("alias: \"a\n", "deployment.yaml: line 2: "),
     ("model: /nonexistent.gguf\n", "model: cannot read '/nonexistent.gguf'"),
     ("server: {api_keys_file: /nonexistent}\n", "server.api_keys_file: cannot open '/nonexistent'"),
-    ("warm_pool: {standby: 1}\n", "warm_pool: "),
+    ("warm_pool: {active: 40, standby: 40}\n", "warm_pool: active and standby are more than 64 processes"),
+    ("warm_pool: {standby: 1}\nadapters: {dir: /tmp}\n", "adapters need the engine in the server's own process"),
 ])
 def test_errors_name_the_file_the_line_and_the_key(tmp_path, text, message):
     r = check(tmp_path, text)
