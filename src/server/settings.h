@@ -34,8 +34,8 @@ struct server_settings {
     const char *lora_dir; /* from where clients may load adapters; NULL: they may not */
     bool mlock;
     struct mr_sampling sampling; /* of requests that say nothing */
-    const char *access_log;    /* file, "-": standard output; NULL: none */
-    const char *otlp_endpoint; /* NULL: none */
+    const char *access_log;      /* file, "-": standard output; NULL: none */
+    const char *otlp_endpoint;   /* NULL: none */
 
     const char *device;      /* "auto", "cpu", "cuda:0" */
     bool device_fallback;    /* to the CPU, where there is no such device */
