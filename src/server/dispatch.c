@@ -71,7 +71,7 @@ static void take_events(struct dispatch *d, struct engine_link *l)
     }
 }
 
-static void see_leave(struct dispatch *d, uint64_t serial)
+void dispatch_leave(struct dispatch *d, uint64_t serial)
 {
     struct exchange *x = find(d, serial);
     if (x == NULL)
@@ -134,7 +134,7 @@ static void take_told(struct dispatch *d, const struct epoll_event *event)
     else if (what < LINKS_MAX)
         take_events(d, d->link[what]);
     else
-        see_leave(d, what);
+        dispatch_leave(d, what);
 }
 
 static void *run(void *context)

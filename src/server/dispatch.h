@@ -27,6 +27,8 @@ void dispatch_wake(struct dispatch *d);
 enum mr_status dispatch_add(struct dispatch *d, struct exchange *x);
 void dispatch_remove(struct dispatch *d, struct exchange *x); /* nothing where it is not there */
 void dispatch_close(struct dispatch *d);                      /* no exchange is added any more */
+/* As if the client of that one had left; nothing where it is not there. */
+void dispatch_leave(struct dispatch *d, uint64_t serial);
 int dispatch_n_exchanges(struct dispatch *d);
 
 /* Call fn for each exchange that is registered, its lock held. */

@@ -56,6 +56,8 @@ struct responder {
     enum mr_status (*event)(void *self, int i, const struct mr_event *event, struct string_buffer *out, struct mr_error *err);
     /* All answers of all requests have ended. */
     enum mr_status (*end)(void *self, struct string_buffer *out, struct mr_error *err);
+    /* It failed before anything of the reply went out, which write_error tells. May be NULL. */
+    void (*refused)(void *self, const struct api_error *e);
     /* It failed after the stream had begun: an event that says so. */
     void (*fail)(void *self, const struct api_error *e, struct string_buffer *out);
     void (*free)(void *self);

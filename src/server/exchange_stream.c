@@ -48,6 +48,8 @@ static void begin(struct exchange *x)
 static void fail(struct exchange *x, const struct api_error *e)
 {
     cancel_all(x);
+    if (x->http == 0 && x->responder.refused != NULL)
+        x->responder.refused(x->self, e);
     if (x->http == 0)
         exchange_fail_locked(x, e);
     else if (x->responder.fail != NULL)

@@ -60,6 +60,13 @@ static struct key_account *account_create(void)
     return a;
 }
 
+void api_key_hold(const struct api_key *key)
+{
+    struct ring_key *k = (struct ring_key *)key;
+    if (k != NULL)
+        atomic_fetch_add(&k->n_holders, 1);
+}
+
 void api_key_drop(const struct api_key *key)
 {
     struct ring_key *k = (struct ring_key *)key;

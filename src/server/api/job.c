@@ -226,6 +226,8 @@ static enum mr_status take_event(void *self, int i, const struct mr_event *e, st
         return mr_fail(err, MR_IO, "an event belongs to no answer");
     if (j->dialect->is_cancelled != NULL && j->dialect->is_cancelled(j))
         return mr_fail(err, MR_BAD_INPUT, "it was cancelled");
+    if (!j->has_begun && j->dialect->started != NULL)
+        j->dialect->started(j);
     if (j->stream && !j->has_begun && j->dialect->begin != NULL)
         j->dialect->begin(j, out);
     j->has_begun = true;
@@ -251,6 +253,13 @@ static void fail(void *self, const struct api_error *e, struct string_buffer *ou
 {
     struct job *j = self;
     j->dialect->fail(j, e, out);
+}
+
+static void refused(void *self, const struct api_error *e)
+{
+    struct job *j = self;
+    if (j->dialect->refused != NULL)
+        j->dialect->refused(j, e);
 }
 
 static void release(void *self) { job_free(self); }
@@ -285,6 +294,7 @@ void job_start(struct job *j)
                                         .constraint = j->constraint,
                                         .event = take_event,
                                         .end = end,
+                                        .refused = refused,
                                         .fail = fail,
                                         .free = release};
     job_check_context(j);

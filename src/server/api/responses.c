@@ -7,6 +7,7 @@
 #include "engine/loaded_model.h"
 #include "server/api/sampling_fields.h"
 #include "server/api_error.h"
+#include "server/exchange_detach.h"
 #include "server/keys.h"
 
 uint64_t responses_key(const struct exchange *x)
@@ -33,15 +34,25 @@ static void read_format(struct job *j)
         j->constraint = "text.format";
 }
 
-static void read_fields(struct job *j)
+/* background: it is kept, and asked for by its id. */
+static void read_background(struct job *j, struct response_state *state)
 {
-    bool background = false;
+    bool store = true;
+    json_fields_bool(&j->fields, "store", &store);
+    json_fields_bool(&j->fields, "background", &state->is_background);
+    if (state->is_background && j->stream)
+        json_fields_fail(&j->fields, "stream", "and background exclude each other here: ask for the response by its id");
+    if (state->is_background && !store)
+        json_fields_fail(&j->fields, "store", "must be true with background: else nobody could ask for the response");
+}
+
+static void read_fields(struct job *j, struct response_state *state)
+{
     const char *truncation = NULL;
     sampling_fields_read(&j->fields, j->model->model->tokenizer, &j->arena, &j->base);
     json_fields_int32(&j->fields, "max_output_tokens", 1, INT32_MAX, &j->base.max_tokens);
     json_fields_bool(&j->fields, "stream", &j->stream);
-    if (json_fields_bool(&j->fields, "background", &background) && background)
-        json_fields_fail(&j->fields, "background", "is not supported; responses are stored while they stream");
+    read_background(j, state);
     if (json_fields_string(&j->fields, "truncation", &truncation) && strcmp(truncation, "disabled") != 0)
         json_fields_fail(&j->fields, "truncation", "must be 'disabled': nothing is cut in silence");
     if (j->base.n != 1 || j->base.best_of > 1)
@@ -57,14 +68,40 @@ static void store(struct job *j, struct response_state *state)
     json_fields_bool(&j->fields, "store", &wanted);
     if (!wanted || j->error.http != 0)
         return;
-    json_t *response = responses_json(j, "in_progress", json_array(), false);
-    char *text = response != NULL ? json_dumps(response, JSON_COMPACT) : NULL;
+    char *text = responses_text(j, state->is_background ? "queued" : "in_progress");
     if (text != NULL)
         state->stored = stored_responses_begin(exchange_server(j->x)->responses, j->id, responses_key(j->x), text);
     if (state->stored == NULL)
         api_error_at(&j->error, 503, "", "no memory for the response");
     free(text);
-    json_decref(response);
+}
+
+/* Reply at once; the answer comes to where it is kept. */
+static void start_background(struct job *j)
+{
+    struct exchange *x = j->x;
+    struct stored_responses *stored = exchange_server(x)->responses;
+    json_t *reply = responses_json(j, "queued", json_array(), false);
+    struct exchange *detached = reply != NULL ? exchange_detach(x) : NULL;
+    char id[sizeof j->id];
+    memcpy(id, j->id, sizeof id);
+    if (detached == NULL) {
+        api_error_at(&j->error, 503, "", "no memory for the response");
+        job_fail(j);
+        json_decref(reply);
+        return;
+    }
+    j->x = detached;
+    job_start(j);
+    const uint64_t ticket = exchange_detach_end(detached, x);
+    if (ticket != 0) {
+        stored_responses_set_ticket(stored, id, responses_key(x), ticket);
+        exchange_reply_json(x, 200, reply);
+    } else {
+        uint64_t none;
+        stored_responses_delete(stored, id, responses_key(x), &none);
+        json_decref(reply);
+    }
 }
 
 void responses_create(struct exchange *x)
@@ -75,11 +112,15 @@ void responses_create(struct exchange *x)
     struct response_state *state = job_alloc(j, sizeof *state);
     j->own = state;
     if (state != NULL) {
-        read_fields(j);
+        read_fields(j, state);
         responses_read_chat(j, state);
+        job_check_context(j);
         store(j, state);
     }
-    job_start(j);
+    if (j->error.http == 0 && state->is_background)
+        start_background(j);
+    else
+        job_start(j);
 }
 
 static void fail_missing(struct exchange *x, const char *id)
@@ -101,32 +142,47 @@ void responses_get(struct exchange *x)
     string_buffer_release(&text);
 }
 
+/* The text of the response with status "cancelled"; NULL: no memory. */
+static char *cancelled_text(const struct string_buffer *text)
+{
+    json_error_t why;
+    json_t *response = json_loadb(text->s, text->n, JSON_ALLOW_NUL, &why);
+    json_object_set_new(response, "status", json_string("cancelled"));
+    char *cancelled = json_dumps(response, JSON_COMPACT);
+    json_decref(response);
+    return cancelled;
+}
+
 /* One that runs ends before its next token; one that has ended stays as it is. */
 void responses_cancel(struct exchange *x)
 {
     const char *id = exchange_parameter(x, "id");
     struct stored_responses *s = exchange_server(x)->responses;
     struct string_buffer text;
-    json_error_t why;
+    char *cancelled = NULL;
     bool was_running = false;
+    uint64_t ticket = 0;
     string_buffer_init(&text);
-    if (!stored_responses_get(s, id, responses_key(x), &text) ||
-        !stored_responses_cancel(s, id, responses_key(x), &was_running)) {
+    if (!stored_responses_get(s, id, responses_key(x), &text))
         fail_missing(x, id);
-    } else {
-        json_t *response = json_loadb(text.s, text.n, JSON_ALLOW_NUL, &why);
-        if (was_running)
-            json_object_set_new(response, "status", json_string("cancelled"));
-        exchange_reply_json(x, 200, response);
-    }
+    else if ((cancelled = cancelled_text(&text)) == NULL)
+        exchange_fail_status(x, MR_NO_MEMORY, NULL);
+    else if (!stored_responses_cancel(s, id, responses_key(x), cancelled, &was_running, &ticket))
+        fail_missing(x, id);
+    else
+        exchange_reply(x, 200, "application/json", was_running ? cancelled : text.s, was_running ? strlen(cancelled) : text.n);
+    exchange_detach_cancel(exchange_server(x), ticket);
     string_buffer_release(&text);
+    free(cancelled);
 }
 
 void responses_delete(struct exchange *x)
 {
     const char *id = exchange_parameter(x, "id");
-    if (stored_responses_delete(exchange_server(x)->responses, id, responses_key(x)))
+    uint64_t ticket = 0;
+    if (stored_responses_delete(exchange_server(x)->responses, id, responses_key(x), &ticket))
         exchange_reply_json(x, 200, json_pack("{s:s, s:s, s:b}", "id", id, "object", "response", "deleted", 1));
     else
         fail_missing(x, id);
+    exchange_detach_cancel(exchange_server(x), ticket);
 }

@@ -18,6 +18,7 @@ struct response_state {
     int sequence, n_item;           /* events, and items that have begun */
     enum mr_piece_kind open;        /* of the pieces of the item that is open */
     bool is_open;
+    bool is_background; /* it goes on without its client */
 };
 
 /* input, instructions, previous_response_id, tools and tool_choice become the prompt, the calls and state->messages. */
@@ -31,6 +32,8 @@ void responses_item_id(const struct job *j, const char *prefix, int index, char 
 uint64_t responses_key(const struct exchange *x); /* 0: the server asks for none */
 
 extern const struct dialect responses_dialect;
+/* The object as it stands, as text; NULL: no memory. */
+char *responses_text(const struct job *j, const char *status);
 /* The object as it stands. */
 json_t *responses_json(const struct job *j, const char *status, json_t *output, bool with_usage);
 

@@ -85,8 +85,9 @@ json_t *responses_json(const struct job *j, const char *status, json_t *output, 
 {
     json_t *r =
         json_pack("{s:s, s:s, s:I, s:s, s:b, s:n, s:n, s:s, s:o, s:f, s:f, s:s}", "id", j->id, "object", "response",
-                  "created_at", (json_int_t)j->created, "status", status, "background", 0, "error", "incomplete_details",
-                  "model", j->model_name, "output", output, "temperature", number_short(j->base.sampling.temperature), "top_p",
+                  "created_at", (json_int_t)j->created, "status", status, "background",
+                  (int)((const struct response_state *)j->own)->is_background, "error", "incomplete_details", "model",
+                  j->model_name, "output", output, "temperature", number_short(j->base.sampling.temperature), "top_p",
                   number_short(j->base.sampling.top_p), "truncation", "disabled");
     if (r == NULL)
         return NULL;
@@ -98,4 +99,12 @@ json_t *responses_json(const struct job *j, const char *status, json_t *output, 
     if (strcmp(status, "incomplete") == 0)
         json_object_set_new(r, "incomplete_details", json_pack("{s:s}", "reason", "max_output_tokens"));
     return r;
+}
+
+char *responses_text(const struct job *j, const char *status)
+{
+    json_t *r = responses_json(j, status, json_array(), false);
+    char *text = r != NULL ? json_dumps(r, JSON_COMPACT) : NULL;
+    json_decref(r);
+    return text;
 }

@@ -187,6 +187,33 @@ static void write_end(struct job *j, struct string_buffer *out)
 
 static void write_whole(struct job *j, struct string_buffer *out) { json_text_value(out, finish(j)); }
 
+/* Of one in the background: its place in the queue has come. */
+static void started(struct job *j)
+{
+    const struct response_state *s = j->own;
+    char *text = s->is_background ? responses_text(j, "in_progress") : NULL;
+    if (text != NULL)
+        stored_responses_update(exchange_server(j->x)->responses, s->stored, text, false);
+    free(text);
+}
+
+/* One in the background tells whoever asks for it. */
+static void refused(struct job *j, const struct api_error *e)
+{
+    const struct response_state *s = j->own;
+    json_t *response = s->is_background ? responses_json(j, "failed", json_array(), false) : NULL;
+    if (response == NULL)
+        return;
+    json_object_set_new(response, "error",
+                        json_pack("{s:s, s:s}", "code", e->http == 429 ? "rate_limit_exceeded" : "server_error", "message",
+                                  e->message));
+    char *text = json_dumps(response, JSON_COMPACT);
+    if (text != NULL)
+        stored_responses_update(exchange_server(j->x)->responses, s->stored, text, true);
+    free(text);
+    json_decref(response);
+}
+
 static void fail(struct job *j, const struct api_error *e, struct string_buffer *out)
 {
     const bool is_cancelled = stored_response_is_cancelled(((const struct response_state *)j->own)->stored);
@@ -218,6 +245,8 @@ const struct dialect responses_dialect = {.stream_type = SSE_TYPE,
                                           .answer_end = write_answer_end,
                                           .end = write_end,
                                           .whole = write_whole,
+                                          .started = started,
+                                          .refused = refused,
                                           .fail = fail,
                                           .is_cancelled = is_cancelled,
                                           .release = release};

@@ -11,7 +11,7 @@
 struct stored_response {
     struct stored_response *newer, *older;
     char id[64];
-    uint64_t key;
+    uint64_t key, ticket; /* ticket 0: none */
     int n_holder; /* guarded by the store's lock, as is all but is_cancelled */
     bool is_listed, is_running;
     atomic_bool is_cancelled;
@@ -108,14 +108,35 @@ struct stored_response *stored_responses_begin(struct stored_responses *s, const
     return r;
 }
 
+/* The lock is held. Takes the text; NULL: no memory, the old one stays. */
+static void set_text(struct stored_responses *s, struct stored_response *r, char *text)
+{
+    if (text == NULL)
+        return;
+    s->bytes -= r->is_listed ? strlen(r->response) : 0;
+    s->bytes += r->is_listed ? strlen(text) : 0;
+    free(r->response);
+    r->response = text;
+}
+
+void stored_responses_update(struct stored_responses *s, struct stored_response *r, const char *response, bool is_last)
+{
+    pthread_mutex_lock(&s->lock);
+    if (r->is_running)
+        set_text(s, r, mem_string(response, strlen(response)));
+    r->is_running &= !is_last;
+    pthread_mutex_unlock(&s->lock);
+}
+
 void stored_responses_finish(struct stored_responses *s, struct stored_response *r, const char *response, const char *messages)
 {
     char *text = mem_string(response, strlen(response)), *turns = mem_string(messages, strlen(messages));
     pthread_mutex_lock(&s->lock);
-    const bool was_listed = r->is_listed;
+    const bool stays = r->is_listed && r->is_running; /* else it was deleted, or cancelled */
+    if (r->is_running)
+        unlist(s, r);
     r->is_running = false;
-    unlist(s, r);
-    if (was_listed && text != NULL && turns != NULL) {
+    if (stays && text != NULL && turns != NULL) {
         free(r->response);
         free(r->messages);
         r->response = text;
@@ -175,21 +196,37 @@ bool stored_responses_messages(struct stored_responses *s, const char *id, uint6
     return copy(s, id, key, true, messages);
 }
 
-bool stored_responses_cancel(struct stored_responses *s, const char *id, uint64_t key, bool *was_running)
+void stored_responses_set_ticket(struct stored_responses *s, const char *id, uint64_t key, uint64_t ticket)
+{
+    pthread_mutex_lock(&s->lock);
+    struct stored_response *r = find(s, id, key);
+    if (r != NULL)
+        r->ticket = ticket;
+    pthread_mutex_unlock(&s->lock);
+}
+
+bool stored_responses_cancel(struct stored_responses *s, const char *id, uint64_t key, const char *response, bool *was_running,
+                             uint64_t *ticket)
 {
     pthread_mutex_lock(&s->lock);
     struct stored_response *r = find(s, id, key);
     *was_running = r != NULL && r->is_running;
+    *ticket = *was_running ? r->ticket : 0;
     if (*was_running)
         atomic_store_explicit(&r->is_cancelled, true, memory_order_relaxed);
+    if (*ticket != 0) {
+        set_text(s, r, mem_string(response, strlen(response)));
+        r->is_running = false;
+    }
     pthread_mutex_unlock(&s->lock);
     return r != NULL;
 }
 
-bool stored_responses_delete(struct stored_responses *s, const char *id, uint64_t key)
+bool stored_responses_delete(struct stored_responses *s, const char *id, uint64_t key, uint64_t *ticket)
 {
     pthread_mutex_lock(&s->lock);
     struct stored_response *r = find(s, id, key);
+    *ticket = r != NULL && r->is_running ? r->ticket : 0;
     if (r != NULL)
         unlist(s, r);
     pthread_mutex_unlock(&s->lock);

@@ -34,7 +34,8 @@ static void a_wrong_field_is_named(void **state)
         {"{\"input\": [{\"type\": \"image\"}]}", "input[0].type", 400},
         {"{\"input\": [{\"role\": \"user\"}]}", "input[0].content", 400},
         {"{\"input\": [{\"role\": \"alien\", \"content\": \"x\"}]}", "input[0].role", 400},
-        {"{\"input\": \"x\", \"background\": true}", "background", 400},
+        {"{\"input\": \"x\", \"background\": true, \"stream\": true}", "stream", 400},
+        {"{\"input\": \"x\", \"background\": true, \"store\": false}", "store", 400},
         {"{\"input\": \"x\", \"truncation\": \"auto\"}", "truncation", 400},
         {"{\"input\": \"x\", \"previous_response_id\": \"resp_x\"}", "previous_response_id", 404},
         {"{\"input\": \"x\", \"tools\": [{\"type\": \"web_search\"}]}", "tools[0].type", 400},
@@ -168,13 +169,14 @@ static void a_running_response_can_be_cancelled(void **state)
     (void)state;
     struct stored_responses *s = stored_responses_create(1 << 16);
     bool was_running;
+    uint64_t ticket;
     struct stored_response *r = stored_responses_begin(s, "resp_1", 7, "{}");
-    assert_false(stored_responses_cancel(s, "resp_1", 8, &was_running)); /* another's */
+    assert_false(stored_responses_cancel(s, "resp_1", 8, "{}", &was_running, &ticket)); /* another's */
     assert_false(stored_response_is_cancelled(r));
-    assert_true(stored_responses_cancel(s, "resp_1", 7, &was_running));
-    assert_true(was_running && stored_response_is_cancelled(r));
+    assert_true(stored_responses_cancel(s, "resp_1", 7, "{}", &was_running, &ticket));
+    assert_true(was_running && ticket == 0 && stored_response_is_cancelled(r));
     stored_response_drop(s, r);
-    assert_false(stored_responses_delete(s, "resp_1", 7)); /* it never ended */
+    assert_false(stored_responses_delete(s, "resp_1", 7, &ticket)); /* it never ended */
     for (int i = 0; i < 2 * STORED_RESPONSES_MAX; i++) {
         char id[32];
         snprintf(id, sizeof id, "resp_%d", i);
@@ -187,6 +189,50 @@ static void a_running_response_can_be_cancelled(void **state)
     assert_false(stored_responses_get(s, "resp_1", 0, &text)); /* the oldest went */
     assert_true(stored_responses_get(s, "resp_2047", 0, &text));
     string_buffer_release(&text);
+    stored_responses_free(s);
+}
+
+/* What GET gives. */
+static void assert_stored(struct stored_responses *s, const char *id, const char *expected)
+{
+    struct string_buffer text;
+    string_buffer_init(&text);
+    assert_int_equal(stored_responses_get(s, id, 7, &text), expected != NULL);
+    if (expected != NULL)
+        assert_string_equal(text.s, expected);
+    string_buffer_release(&text);
+}
+
+static void a_response_in_the_background_is_kept_when_it_is_cancelled(void **state)
+{
+    (void)state;
+    struct stored_responses *s = stored_responses_create(1 << 16);
+    bool was_running;
+    uint64_t ticket;
+    struct stored_response *r = stored_responses_begin(s, "resp_1", 7, "queued");
+    stored_responses_set_ticket(s, "resp_1", 7, 99);
+    stored_responses_update(s, r, "in progress", false);
+    assert_stored(s, "resp_1", "in progress");
+    assert_true(stored_responses_cancel(s, "resp_1", 7, "cancelled", &was_running, &ticket));
+    assert_true(was_running && ticket == 99);
+    stored_responses_update(s, r, "failed", true); /* what comes too late changes nothing */
+    stored_responses_finish(s, r, "done", "[]");
+    stored_response_drop(s, r);
+    assert_stored(s, "resp_1", "cancelled");
+    assert_true(stored_responses_cancel(s, "resp_1", 7, "again", &was_running, &ticket));
+    assert_true(!was_running && ticket == 0);
+    assert_stored(s, "resp_1", "cancelled");
+    r = stored_responses_begin(s, "resp_2", 7, "queued");
+    stored_responses_set_ticket(s, "resp_2", 7, 100);
+    stored_responses_update(s, r, "failed", true);
+    stored_response_drop(s, r);
+    assert_stored(s, "resp_2", "failed");
+    r = stored_responses_begin(s, "resp_3", 7, "queued");
+    stored_responses_set_ticket(s, "resp_3", 7, 101);
+    assert_true(stored_responses_delete(s, "resp_3", 7, &ticket) && ticket == 101);
+    stored_responses_finish(s, r, "done", "[]");
+    stored_response_drop(s, r);
+    assert_stored(s, "resp_3", NULL);
     stored_responses_free(s);
 }
 
@@ -262,6 +308,7 @@ int main(void)
         cmocka_unit_test(a_response_is_kept_and_gone_on_from),
         cmocka_unit_test(events_of_a_response_are_numbered_and_join),
         cmocka_unit_test(a_running_response_can_be_cancelled),
+        cmocka_unit_test(a_response_in_the_background_is_kept_when_it_is_cancelled),
         cmocka_unit_test(ollama_s_stream_is_lines),
         cmocka_unit_test(the_native_form_tells_why_it_stopped),
         cmocka_unit_test(texts_and_ids_go_both_ways),
