@@ -7,7 +7,8 @@
 
 #include "server/exchange.h"
 
-/* One of the same endpoint, key, id and times as x. NULL: no memory. exchange_generate it, then end with exchange_detach_end. */
+/* One of the same endpoint, key, id and times as x. NULL: no memory. exchange_generate it, then end with exchange_detach_end.
+ */
 struct exchange *exchange_detach(const struct exchange *x);
 /* What is refused at once becomes the reply of x, and the ticket is 0. Else it lives until its answer has ended, and the ticket
  * names it meanwhile. */

@@ -23,10 +23,10 @@ struct dialect {
     void (*end)(struct job *j, struct string_buffer *out);                                               /* of a stream */
     void (*whole)(struct job *j, struct string_buffer *out);                           /* instead of the four */
     void (*fail)(struct job *j, const struct api_error *e, struct string_buffer *out); /* behind a stream's beginning */
-    void (*started)(struct job *j); /* before its first event, streamed or not; may be NULL */
+    void (*started)(struct job *j);                            /* before its first event, streamed or not; may be NULL */
     void (*refused)(struct job *j, const struct api_error *e); /* before the reply began; may be NULL */
-    bool (*is_cancelled)(const struct job *j); /* asked before each event; may be NULL */
-    void (*release)(struct job *j);            /* of own; may be NULL */
+    bool (*is_cancelled)(const struct job *j);                 /* asked before each event; may be NULL */
+    void (*release)(struct job *j);                            /* of own; may be NULL */
 };
 
 struct job {

@@ -83,12 +83,11 @@ static void set_echoes(const struct job *j, json_t *r)
 
 json_t *responses_json(const struct job *j, const char *status, json_t *output, bool with_usage)
 {
-    json_t *r =
-        json_pack("{s:s, s:s, s:I, s:s, s:b, s:n, s:n, s:s, s:o, s:f, s:f, s:s}", "id", j->id, "object", "response",
-                  "created_at", (json_int_t)j->created, "status", status, "background",
-                  (int)((const struct response_state *)j->own)->is_background, "error", "incomplete_details", "model",
-                  j->model_name, "output", output, "temperature", number_short(j->base.sampling.temperature), "top_p",
-                  number_short(j->base.sampling.top_p), "truncation", "disabled");
+    json_t *r = json_pack("{s:s, s:s, s:I, s:s, s:b, s:n, s:n, s:s, s:o, s:f, s:f, s:s}", "id", j->id, "object", "response",
+                          "created_at", (json_int_t)j->created, "status", status, "background",
+                          (int)((const struct response_state *)j->own)->is_background, "error", "incomplete_details", "model",
+                          j->model_name, "output", output, "temperature", number_short(j->base.sampling.temperature), "top_p",
+                          number_short(j->base.sampling.top_p), "truncation", "disabled");
     if (r == NULL)
         return NULL;
     set_echoes(j, r);

@@ -204,9 +204,9 @@ static void refused(struct job *j, const struct api_error *e)
     json_t *response = s->is_background ? responses_json(j, "failed", json_array(), false) : NULL;
     if (response == NULL)
         return;
-    json_object_set_new(response, "error",
-                        json_pack("{s:s, s:s}", "code", e->http == 429 ? "rate_limit_exceeded" : "server_error", "message",
-                                  e->message));
+    json_object_set_new(
+        response, "error",
+        json_pack("{s:s, s:s}", "code", e->http == 429 ? "rate_limit_exceeded" : "server_error", "message", e->message));
     char *text = json_dumps(response, JSON_COMPACT);
     if (text != NULL)
         stored_responses_update(exchange_server(j->x)->responses, s->stored, text, true);

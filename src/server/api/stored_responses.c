@@ -12,7 +12,7 @@ struct stored_response {
     struct stored_response *newer, *older;
     char id[64];
     uint64_t key, ticket; /* ticket 0: none */
-    int n_holder; /* guarded by the store's lock, as is all but is_cancelled */
+    int n_holder;         /* guarded by the store's lock, as is all but is_cancelled */
     bool is_listed, is_running;
     atomic_bool is_cancelled;
     char *response, *messages; /* NULL: none */
