@@ -117,6 +117,22 @@ enum {
     MR_CTX_DEFAULT_MAX = 32768 /* a longer context is had by asking for it */
 };
 
+/* Where guesses of an answer's next tokens come from (docs/speculation.md). Several tokens are scored in one step; no result
+ * depends on it. */
+enum mr_speculation {
+    MR_SPECULATION_AUTO,      /* whatever pays, as measured while the answer is generated */
+    MR_SPECULATION_OFF,       /* one token a step */
+    MR_SPECULATION_DRAFT,     /* a smaller model of the same vocabulary */
+    MR_SPECULATION_NGRAM,     /* what came after the same words before, in the prompt or the answer */
+    MR_SPECULATION_REFERENCE, /* the request's prediction, and answers to earlier requests like it */
+    MR_SPECULATION_LOOKAHEAD, /* guesses that the model makes about later tokens while it scores the next one */
+    MR_SPECULATION_LAYERS,    /* the model's own first layers */
+    MR_SPECULATION_HEADS,     /* heads that were trained for the model */
+    MR_SPECULATION_NONE,      /* another name of OFF */
+    MR_N_SPECULATIONS
+};
+const char *mr_speculation_text(enum mr_speculation speculation); /* "auto", ... */
+
 struct mr_options {
     int32_t threads;      /* that compute, the caller's included; 0: as many as CPUs may be used; 1 to 1024 */
     int32_t precision;    /* enum mr_precision */
@@ -135,6 +151,8 @@ struct mr_options {
     int32_t batch_window_ms; /* 0 to 60000 */
     int32_t kv_policy;       /* enum mr_kv_policy; results do not depend on it */
     bool prefix_cache;       /* prompts that begin like earlier ones share their blocks; results do not depend on it */
+    int32_t speculation;     /* enum mr_speculation; NO_SUPPORT names a method that this build lacks */
+    int32_t draft_tokens;    /* guesses of one answer in one step; 0 to MR_DRAFT_TOKENS_MAX */
     bool forced_drafts; /* text that a constraint leaves no choice about is scored several tokens a step; results do not depend
                            on it */
 
@@ -164,8 +182,8 @@ struct mr_options {
 
 /* threads 0, precision auto, kv_int8 0, n_ctx 0, pin 0, prompt_chunk 512, max_running 1, max_queue 512, kv_tokens 0,
  * itl_target_ms 50, priority_age_ms 2000, batching continuous, batch_window_ms 20, kv_policy paged, prefix_cache true,
- * forced_drafts true, pin_tokens 0, response_bytes 0, cache_host_bytes 0, cache_bytes 4 GiB, admission true, latency_target_ms
- * 0, latency_metric ttft, low_load 0.6, high_load 0.8, bucket_capacity 0, the rest NULL. */
+ * speculation auto, draft_tokens 16, forced_drafts true, pin_tokens 0, response_bytes 0, cache_host_bytes 0, cache_bytes 4 GiB,
+ * admission true, latency_target_ms 0, latency_metric ttft, low_load 0.6, high_load 0.8, bucket_capacity 0, the rest NULL. */
 void mr_options_defaults(struct mr_options *options);
 
 /* A model file with its tokenizer. Threads: one thread at a time, of those that use it or an engine over it; tokenising
@@ -213,7 +231,8 @@ enum {
     MR_N_MAX = 128,
     MR_PIN_TOKENS_MAX = 1 << 24,
     MR_PRIORITY_MAX = 100,
-    MR_ADAPTERS_MAX = 8 /* of one request */
+    MR_DRAFT_TOKENS_MAX = 16, /* guesses of one answer in one step */
+    MR_ADAPTERS_MAX = 8       /* of one request */
 };
 
 /* A LoRA adapter over a model (docs/adapters.md): loaded and unloaded at any time between steps, merged nowhere. Requests
@@ -341,9 +360,13 @@ struct mr_request {
     int32_t prompt_logprobs; /* 0 to 20: each token of the prompt but the first is told, with so many alternatives; -1: none */
     int32_t best_of;         /* answers to compute; the n with the best mean logprob are told, once all have ended; 0: n */
     enum mr_pooling
-        pooling;        /* not NONE: the request's one event has the vector and MR_FINISH_STOP; what says how tokens are
-                           chosen is not looked at, n, best_of, prompt_logprobs, token_healing and a constraint are refused */
-    bool normalize;     /* the vector's length becomes 1 */
+        pooling;    /* not NONE: the request's one event has the vector and MR_FINISH_STOP; what says how tokens are
+                       chosen is not looked at, n, best_of, prompt_logprobs, token_healing and a constraint are refused */
+    bool normalize; /* the vector's length becomes 1 */
+    enum mr_speculation speculation; /* AUTO: as the engine's options say */
+    const int32_t *prediction; /* text that the answer is expected to have most of, n_prediction tokens; what is longer than the
+                                  context is cut at its end */
+    int32_t n_prediction;
     bool token_healing; /* the prompt's last token is chosen again, among those that begin with its text; the answer's text
                            begins behind it */
 };

@@ -60,6 +60,9 @@ void load_options(struct mr_options *out, const struct model_arguments *a)
     out->pin = a->pin;
     out->kv_int8 = a->kv_type;
     out->fusion_off = a->fusion;
+    out->speculation = a->speculation;
+    if (a->draft_tokens > 0)
+        out->draft_tokens = a->draft_tokens;
     out->forced_drafts = a->forced_drafts == 0;
     out->n_ctx = a->ctx_size;
     if (a->prompt_chunk > 0)

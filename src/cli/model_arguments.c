@@ -10,6 +10,10 @@
 static const char *const precisions[] = {"auto", "fp32", "bf16", "fp16", "int8", "int4", NULL};
 static const char *const kv_types[] = {"auto", "int8", NULL};
 
+/* In the order of enum mr_speculation. */
+static const char *const speculations[] = {"auto",      "off",    "draft", "ngram", "reference",
+                                           "lookahead", "layers", "heads", "none",  NULL};
+
 static const char *const on_off[] = {"on", "off", NULL};
 
 const struct argument model_argument[] = {{.name = "model",
@@ -66,6 +70,20 @@ const struct argument compute_argument[] = {
      .parse = argument_choice,
      .offset = offsetof(struct model_arguments, fusion),
      .choice = on_off},
+    {.name = "speculation",
+     .value = "NAME",
+     .help = "Guesses scored several tokens a step: auto, off, draft, ngram, reference, lookahead, layers or heads; results do "
+             "not depend on it (default: auto)",
+     .parse = argument_choice,
+     .offset = offsetof(struct model_arguments, speculation),
+     .choice = speculations},
+    {.name = "max-draft-tokens",
+     .value = "N",
+     .help = "Guesses of one answer in one step (default: 16)",
+     .parse = argument_int,
+     .offset = offsetof(struct model_arguments, draft_tokens),
+     .low = 1,
+     .high = MR_DRAFT_TOKENS_MAX},
     {.name = "forced-drafts",
      .value = "on|off",
      .help = "Text to which a constraint leaves no choice is scored several tokens a step; results do not depend on it "

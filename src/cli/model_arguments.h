@@ -12,6 +12,8 @@ struct model_arguments {
     int ctx_size;                           /* tokens; 0: what the model was trained for, at most MR_CTX_DEFAULT_MAX */
     bool pin;                               /* threads stay on one CPU each */
     int fusion;                             /* index of "on", "off" */
+    int speculation;                        /* enum mr_speculation */
+    int draft_tokens;                       /* of one answer in one step; 0: the engine's choice */
     int forced_drafts;                      /* 1: off */
     int prompt_chunk;                       /* rows of a prompt in one step; 0: the engine's choice */
     struct argument_list pin_prompt;        /* files */

@@ -36,7 +36,7 @@ int draft_record_depth(struct draft_record *r, double row_cost)
     return n;
 }
 
-static int propose_forced(void *context, const struct draft_view *view, int32_t *out, int n_max)
+static int propose_forced(void *context, struct draft_view *view, int32_t *out, int n_max)
 {
     char text[FORCED_BYTES_MAX];
     (void)context;

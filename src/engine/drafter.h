@@ -11,22 +11,33 @@
 #include "text/tokenizer.h"
 
 enum {
-    DRAFTS_MAX = 16 /* of one answer in one step */
+    DRAFTS_MAX = MR_DRAFT_TOKENS_MAX, /* of one answer in one step */
+    DRAFT_GRADES = 3                  /* of a source's own confidence; how often drafts stay is counted for each */
 };
 
 /* The answer that a guess is for. All is borrowed for the call. */
 struct draft_view {
     uint64_t request;
-    int sample;
+    int sample, slot;     /* slot: of the engine's max_running */
+    void *state;          /* the drafter's own, of this answer */
     const int32_t *token; /* [n_token]: the prompt, then the answer so far */
     int n_token, n_prompt;
     struct constraint_state *constraint; /* NULL: the answer is free */
     const struct token_trie *trie;       /* with a constraint */
+    const int32_t *prediction;           /* [n_prediction]: what the caller expects of the answer */
+    int n_prediction;
+    int grade; /* set by propose: how sure it is, 0 (not) to DRAFT_GRADES - 1; 0 where it says nothing */
 };
 
 struct drafter {
     /* Up to n_max tokens, 1 to DRAFTS_MAX, that may come next; returns their number. */
-    int (*propose)(void *context, const struct draft_view *view, int32_t *out, int n_max);
+    int (*propose)(void *context, struct draft_view *view, int32_t *out, int n_max);
+    /* Memory of its own for an answer that begins, and its end. start NULL: needs none. NULL is what there is no memory for:
+     * propose finds it in the view and gives 0. */
+    void *(*start)(void *context, const struct draft_view *view);
+    void (*end)(void *context, void *state);
+    /* Microseconds that one more draft takes to guess, beside its row; NULL: nothing. */
+    double (*token_us)(void *context);
     void *context;
     bool always; /* asked for as many as there is room for, however few stay */
 };
@@ -42,6 +53,9 @@ void draft_record_observe(struct draft_record *r, int n, int n_accepted);
 /* Drafts that are worth their rows, 0 to DRAFTS_MAX. row_cost: of one, in units of a token that comes without drafts; 0 while
  * that is not known. Each call that gives 0 lets the rate forget a little, so that drafts are tried again. */
 int draft_record_depth(struct draft_record *r, double row_cost);
+
+/* NO_SUPPORT: this build has no source for the method (enum mr_speculation). */
+enum mr_status drafts_check(int method, struct mr_error *err);
 
 /* Text to which a constraint leaves no alternative, cut into the longest tokens. */
 extern const struct drafter forced_text_drafter;

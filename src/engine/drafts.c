@@ -7,7 +7,80 @@ enum {
 
 static int lesser(int a, int b) { return a < b ? a : b; }
 
+/* A source serves its method, and AUTO. */
+static const struct {
+    enum mr_speculation method; /* AUTO: all but OFF */
+    const struct drafter *drafter;
+} sources[N_DRAFT_SOURCES] = {
+    [DRAFT_FORCED] = {MR_SPECULATION_AUTO, &forced_text_drafter},
+    [DRAFT_GUEST] = {MR_SPECULATION_AUTO, NULL},
+};
+
+enum mr_status drafts_check(int method, struct mr_error *err)
+{
+    bool is_known = method == MR_SPECULATION_OFF || method == MR_SPECULATION_NONE;
+    for (int i = 0; i < N_DRAFT_SOURCES; i++)
+        is_known |= (int)sources[i].method == method;
+    return is_known ? MR_OK
+                    : mr_fail(err, MR_NO_SUPPORT, "speculation is '%s': this build has no such drafter",
+                              mr_speculation_text((enum mr_speculation)method));
+}
+
+void drafts_create(struct mr_engine *e)
+{
+    for (int i = 0; i < N_DRAFT_SOURCES; i++)
+        if (sources[i].drafter != NULL && (i != DRAFT_FORCED || e->options.forced_drafts))
+            e->drafter[i] = *sources[i].drafter;
+}
+
 void engine_set_drafter(struct mr_engine *e, const struct drafter *drafter) { e->drafter[DRAFT_GUEST] = *drafter; }
+
+static enum mr_speculation method_of(const struct mr_engine *e, const struct request_record *r)
+{
+    return r->speculation != MR_SPECULATION_AUTO ? (enum mr_speculation)r->speculation
+                                                 : (enum mr_speculation)e->options.speculation;
+}
+
+/* Whether the answer may have drafts from there. */
+static bool serves(const struct mr_engine *e, const struct sequence *s, int source)
+{
+    const enum mr_speculation method = method_of(e, s->request), of = sources[source].method;
+    return e->drafter[source].propose != NULL && method != MR_SPECULATION_OFF && method != MR_SPECULATION_NONE &&
+           (method == MR_SPECULATION_AUTO || of == MR_SPECULATION_AUTO || of == method);
+}
+
+static struct draft_view view_of(const struct mr_engine *e, const struct sequence *s)
+{
+    return (struct draft_view){
+        .request = s->request->id,
+        .sample = s->sample,
+        .slot = (int)(s - e->slot),
+        .token = s->token,
+        .n_token = s->n_token,
+        .n_prompt = s->request->n_prompt,
+        .constraint = s->constraint,
+        .trie = s->constraint != NULL ? constraint_store_trie(&e->constraints, s->request->stored[STORED_CONSTRAINT]) : NULL,
+        .prediction = request_record_prediction(s->request),
+        .n_prediction = s->request->n_prediction};
+}
+
+void drafts_start(struct mr_engine *e, struct sequence *s)
+{
+    const struct draft_view view = view_of(e, s);
+    for (int i = 0; i < N_DRAFT_SOURCES; i++) {
+        for (int grade = 0; grade < DRAFT_GRADES; grade++)
+            draft_record_init(&s->drafts[i][grade]);
+        if (e->drafter[i].start != NULL && serves(e, s, i))
+            s->draft_state[i] = e->drafter[i].start(e->drafter[i].context, &view);
+    }
+}
+
+void drafts_end(struct mr_engine *e, struct sequence *s)
+{
+    for (int i = 0; i < N_DRAFT_SOURCES; i++)
+        if (s->draft_state[i] != NULL)
+            e->drafter[i].end(e->drafter[i].context, s->draft_state[i]);
+}
 
 static bool has_drafter(const struct mr_engine *e)
 {
@@ -47,26 +120,41 @@ static int n_valid(const struct mr_engine *e, const int32_t *draft, int n)
     return i;
 }
 
+/* What a draft costs, in units of a token without drafts; 0 while that is not known. */
+static double draft_cost(const struct mr_engine *e, int source, const struct step_shape *plain)
+{
+    const struct drafter *d = &e->drafter[source];
+    const double row = step_cost_draft_share(&e->cost, plain), row_us = step_cost_draft_row_us(&e->cost);
+    const double guess_us = d->token_us != NULL ? d->token_us(d->context) : 0;
+    return row_us > 0 ? row * (1 + guess_us / row_us) : row;
+}
+
+/* Drafts of one source behind the sequence's tokens: as many as its record for such drafts says. */
+static int propose(struct mr_engine *e, struct sequence *s, int source, struct draft_view *view, double cost, int n_max)
+{
+    const struct drafter *d = &e->drafter[source];
+    int depth[DRAFT_GRADES], deepest = 0;
+    view->state = s->draft_state[source];
+    view->grade = 0;
+    for (int i = 0; i < DRAFT_GRADES; i++) {
+        depth[i] = d->always ? n_max : lesser(n_max, draft_record_depth(&s->drafts[source][i], cost));
+        deepest = depth[i] > deepest ? depth[i] : deepest;
+    }
+    const int n = deepest > 0 ? d->propose(d->context, view, s->token + s->n_token, deepest) : 0;
+    s->draft_source = (enum draft_source)source;
+    s->draft_grade = view->grade;
+    return n_valid(e, s->token + s->n_token, lesser(n, depth[view->grade]));
+}
+
 int drafts_propose(struct mr_engine *e, struct sequence *s, const struct step_shape *plain, int n_max)
 {
-    const struct draft_view view = {
-        .request = s->request->id,
-        .sample = s->sample,
-        .token = s->token,
-        .n_token = s->n_token,
-        .n_prompt = s->request->n_prompt,
-        .constraint = s->constraint,
-        .trie = s->constraint != NULL ? constraint_store_trie(&e->constraints, s->request->stored[STORED_CONSTRAINT]) : NULL};
-    const int room = lesser(lesser(n_max, DRAFTS_MAX), s->room - s->n_token - 1); /* the last token follows the last draft */
+    struct draft_view view = view_of(e, s);
+    const int most = lesser(n_max, e->options.draft_tokens);
+    const int room = lesser(most, s->room - s->n_token - 1); /* the last token follows the last draft */
     for (int i = 0; room > 0 && i < N_DRAFT_SOURCES; i++) {
-        const struct drafter *d = &e->drafter[i];
-        if (d->propose == NULL)
-            continue;
-        const int depth = d->always ? room : draft_record_depth(&s->drafts[i], step_cost_draft_share(&e->cost, plain));
-        const int n = depth > 0 ? d->propose(d->context, &view, s->token + s->n_token, lesser(room, depth)) : 0;
-        s->draft_source = (enum draft_source)i;
+        const int n = serves(e, s, i) ? propose(e, s, i, &view, draft_cost(e, i, plain), room) : 0;
         if (n > 0)
-            return n_valid(e, s->token + s->n_token, n);
+            return n;
     }
     return 0;
 }
@@ -74,6 +162,6 @@ int drafts_propose(struct mr_engine *e, struct sequence *s, const struct step_sh
 void drafts_judge(struct mr_engine *e, struct sequence *s, int n_accepted)
 {
     if (s->n_draft > 0)
-        draft_record_observe(&s->drafts[s->draft_source], s->n_draft, n_accepted);
+        draft_record_observe(&s->drafts[s->draft_source][s->draft_grade], s->n_draft, n_accepted);
     e->stats.n_drafts_accepted += n_accepted;
 }

@@ -80,8 +80,7 @@ enum mr_status mr_engine_create(struct mr_engine **out, struct mr_model *model, 
     e->model = model;
     e->options = *options;
     e->next_id = 1;
-    if (options->forced_drafts)
-        e->drafter[DRAFT_FORCED] = forced_text_drafter;
+    drafts_create(e);
     record_queue_init(&e->events);
     response_store_init(&e->responses, options->response_bytes);
     const enum mr_status status = create_parts(e, err);

@@ -22,6 +22,7 @@
 #include "engine/step_cost.h"
 #include "sample/sampler.h"
 
+/* Where drafts come from: a row each in drafts.c. */
 enum draft_source {
     DRAFT_FORCED, /* by the constraint */
     DRAFT_GUEST,  /* by engine_set_drafter */
@@ -53,12 +54,14 @@ struct sequence {
     struct word_ban_state ban;
     struct answer answer;
     struct mr_usage usage;
-    struct draft_record drafts[N_DRAFT_SOURCES];
+    struct draft_record drafts[N_DRAFT_SOURCES][DRAFT_GRADES];
+    void *draft_state[N_DRAFT_SOURCES]; /* each drafter's own */
     int64_t start_us, first_us;
     /* in the present step: */
     int n_row;   /* with the drafts */
     int n_draft; /* which stand at token[n_token] until the sampler has spoken */
     enum draft_source draft_source;
+    int draft_grade;
     int first_logits, n_score;  /* of the batch's logits, those of prompt tokens */
     int first_hidden, n_hidden; /* of the batch's hidden states */
     int logits; /* which of the batch's logits are for its next token, those behind drafts follow; -1: none yet */
@@ -101,7 +104,7 @@ struct mr_engine {
     uint64_t next_id;
     struct record_queue events;
     struct contest *contests;                /* requests whose answers are held back */
-    struct drafter drafter[N_DRAFT_SOURCES]; /* asked in this order; propose NULL: none */
+    struct drafter drafter[N_DRAFT_SOURCES]; /* propose NULL: none */
     struct fair_share shares;
     struct step_cost cost;
     struct admission admission;
@@ -195,6 +198,11 @@ double schedule_due_us(const struct mr_engine *e, const struct request_record *r
 /* End what is past its deadline; then let in who waits, as far as slots, blocks and the policy allow (schedule.c). */
 void schedule_admit(struct mr_engine *e);
 
+/* The sources that the options ask for. */
+void drafts_create(struct mr_engine *e);
+/* For an answer that begins; and when it ends. */
+void drafts_start(struct mr_engine *e, struct sequence *s);
+void drafts_end(struct mr_engine *e, struct sequence *s);
 /* Ask another drafter where the constraint forces nothing. */
 void engine_set_drafter(struct mr_engine *e, const struct drafter *drafter);
 /* Drafts that a step beside `plain`, its decoding rows, has time, rows and logits for (drafts.c). */

@@ -98,6 +98,12 @@ const char *mr_finish_text(enum mr_finish finish)
     return finish >= MR_FINISH_NONE && finish <= MR_FINISH_TIMEOUT ? text[finish] : "";
 }
 
+const char *mr_speculation_text(enum mr_speculation speculation)
+{
+    static const char *const text[] = {"auto", "off", "draft", "ngram", "reference", "lookahead", "layers", "heads", "none"};
+    return (unsigned)speculation < MR_N_SPECULATIONS ? text[speculation] : "";
+}
+
 const char *mr_cache_tier_text(enum mr_cache_tier tier)
 {
     static const char *const text[] = {"off", "starting", "ready", "locked", "full", "unnamed"};

@@ -4,6 +4,7 @@
 #include <stddef.h>
 
 #include "base/thread_pool.h"
+#include "engine/drafter.h"
 
 enum {
     PROMPT_CHUNK_DEFAULT = 512,
@@ -27,6 +28,7 @@ void mr_options_defaults(struct mr_options *options)
                                    .low_load = 0.6F,
                                    .high_load = 0.8F,
                                    .prefix_cache = true,
+                                   .draft_tokens = MR_DRAFT_TOKENS_MAX,
                                    .forced_drafts = true};
 }
 
@@ -53,6 +55,8 @@ enum mr_status options_check(const struct mr_options *o, struct mr_error *err)
         {"bucket_capacity", o->bucket_capacity, 0, 1 << 30},
         {"kv_policy", o->kv_policy, 0, MR_N_KV_POLICIES - 1},
         {"pin_tokens", o->pin_tokens, 0, MR_PIN_TOKENS_MAX},
+        {"speculation", o->speculation, 0, MR_N_SPECULATIONS - 1},
+        {"draft_tokens", o->draft_tokens, 0, MR_DRAFT_TOKENS_MAX},
         {"fusion_off", o->fusion_off, 0, 1},
         {"pin", o->pin, 0, 1},
     };
@@ -60,6 +64,7 @@ enum mr_status options_check(const struct mr_options *o, struct mr_error *err)
         if (field[i].value < field[i].low || field[i].value > field[i].high)
             return mr_fail(err, MR_BAD_INPUT, "%s is %d, must be from %d to %d", field[i].name, field[i].value, field[i].low,
                            field[i].high);
+    MR_TRY(drafts_check(o->speculation, err));
     if (!(o->low_load >= 0 && o->low_load <= o->high_load && o->high_load <= LOAD_MAX))
         return mr_fail(err, MR_BAD_INPUT,
                        "low_load is %g and high_load %g, must be from 0 to %d, the low one not above the other",

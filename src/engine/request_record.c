@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "engine/drafter.h"
 #include "sample/constraint.h"
 #include "sample/sampler.h"
 
@@ -26,6 +27,7 @@ static enum mr_status check_numbers(const struct mr_request *r, struct mr_error 
         {"n_retry", r->n_retry, 0, INT32_MAX},
         {"prompt_logprobs", r->prompt_logprobs, -1, MR_TOP_LOGPROBS_MAX},
         {"best_of", r->best_of, 0, MR_N_MAX},
+        {"speculation", (int32_t)r->speculation, 0, MR_N_SPECULATIONS - 1},
     };
     for (size_t i = 0; i < sizeof field / sizeof *field; i++)
         if (field[i].value < field[i].low || field[i].value > field[i].high)
@@ -35,6 +37,7 @@ static enum mr_status check_numbers(const struct mr_request *r, struct mr_error 
         return mr_fail(err, MR_BAD_INPUT, "best_of is %d, fewer than the %d answers of n", r->best_of, r->n);
     if (r->max_tokens < -1)
         return mr_fail(err, MR_BAD_INPUT, "max_tokens is %d, must be -1 (until the context is full) or more", r->max_tokens);
+    MR_TRY(drafts_check((int)r->speculation, err));
     if (r->arrival_us < 0)
         return mr_fail(err, MR_BAD_INPUT, "arrival_us is %lld, must be 0 (now) or more", (long long)r->arrival_us);
     return MR_OK;
@@ -139,6 +142,20 @@ static enum mr_status check_adapters(const struct mr_request *r, struct mr_error
     return MR_OK;
 }
 
+/* *n: of its tokens, those that an answer has room for. */
+static enum mr_status check_prediction(const struct mr_request *r, const struct request_limits *limits, int32_t *n,
+                                       struct mr_error *err)
+{
+    *n = r->n_prediction < limits->n_ctx ? r->n_prediction : limits->n_ctx;
+    if (r->n_prediction < 0)
+        return mr_fail(err, MR_BAD_INPUT, "n_prediction is %d, must be 0 or more", r->n_prediction);
+    for (int32_t i = 0; i < *n; i++)
+        if (r->prediction[i] < 0 || r->prediction[i] >= limits->n_vocab)
+            return mr_fail(err, MR_BAD_INPUT, "prediction[%d] is %d, token ids are from 0 to %d", i, r->prediction[i],
+                           limits->n_vocab - 1);
+    return MR_OK;
+}
+
 /* *bytes: of all words with their NUL. */
 static enum mr_status check_bad_words(const struct mr_request *r, size_t *bytes, struct mr_error *err)
 {
@@ -158,9 +175,10 @@ static enum mr_status check_bad_words(const struct mr_request *r, size_t *bytes,
     return MR_OK;
 }
 
-/* Bytes of the texts behind a record. */
+/* Bytes of the texts behind a record, and tokens of its prediction. */
 struct tail_bytes {
     size_t stop, constraint, salt, bad_word;
+    int32_t n_prediction;
 };
 
 /* Each with its NUL; returns where they end. */
@@ -188,6 +206,9 @@ static void copy_tail(struct request_record *record, const struct mr_request *r,
     if (r->n_adapter > 0)
         memcpy(p, r->adapter, (size_t)r->n_adapter * sizeof *r->adapter);
     p += (size_t)r->n_adapter * sizeof *r->adapter;
+    if (bytes->n_prediction > 0)
+        memcpy(p, r->prediction, (size_t)bytes->n_prediction * sizeof *r->prediction);
+    p += (size_t)bytes->n_prediction * sizeof *r->prediction;
     p = copy_strings(p, r->stop, r->n_stop);
     if (bytes->constraint > 0)
         memcpy(p, r->constraint_text, bytes->constraint);
@@ -212,10 +233,12 @@ enum mr_status request_record_create(struct request_record **out, const struct m
     MR_TRY(check_ends(r, limits, err));
     MR_TRY(check_adapters(r, err));
     MR_TRY(check_pooling(r, err));
+    MR_TRY(check_prediction(r, limits, &tail.n_prediction, err));
     /* No sum overflows: a prompt is shorter than the context, the rest is bounded above. */
     const size_t bytes = sizeof **out + (size_t)r->n_prompt * sizeof *r->prompt + (size_t)r->n_bias * sizeof *r->bias +
                          (size_t)r->n_stop_token * sizeof *r->stop_token + (size_t)r->n_adapter * sizeof *r->adapter +
-                         tail.stop + tail.constraint + tail.salt + tail.bad_word;
+                         (size_t)tail.n_prediction * sizeof *r->prediction + tail.stop + tail.constraint + tail.salt +
+                         tail.bad_word;
     struct request_record *record = mem_array(bytes, 1);
     if (record == NULL)
         return mr_fail(err, MR_NO_MEMORY, "no memory for a request of %d tokens", r->n_prompt);
@@ -232,6 +255,8 @@ enum mr_status request_record_create(struct request_record **out, const struct m
                                       .n_adapter = r->n_adapter,
                                       .n_bad_word = (int32_t)tail.bad_word,
                                       .prompt_logprobs = r->prompt_logprobs,
+                                      .speculation = (int32_t)r->speculation,
+                                      .n_prediction = tail.n_prediction,
                                       .pooling = (int32_t)r->pooling,
                                       .normalize = r->normalize,
                                       .n = r->best_of > 0 ? r->best_of : r->n,
@@ -273,9 +298,14 @@ const struct mr_adapter_use *request_record_adapter(const struct request_record 
     return (const struct mr_adapter_use *)(request_record_stop_token(r) + r->n_stop_token);
 }
 
+const int32_t *request_record_prediction(const struct request_record *r)
+{
+    return (const int32_t *)(request_record_adapter(r) + r->n_adapter);
+}
+
 void request_record_stop(const struct request_record *r, const char *stop[MR_STOP_MAX])
 {
-    const char *p = (const char *)(request_record_adapter(r) + r->n_adapter);
+    const char *p = (const char *)(request_record_prediction(r) + r->n_prediction);
     for (int32_t i = 0; i < r->n_stop; i++) {
         stop[i] = p;
         p += strlen(p) + 1;
@@ -284,7 +314,7 @@ void request_record_stop(const struct request_record *r, const char *stop[MR_STO
 
 const char *request_record_constraint(const struct request_record *r)
 {
-    const char *p = (const char *)(request_record_adapter(r) + r->n_adapter);
+    const char *p = (const char *)(request_record_prediction(r) + r->n_prediction);
     for (int32_t i = 0; i < r->n_stop; i++)
         p += strlen(p) + 1;
     return p;

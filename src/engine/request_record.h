@@ -23,6 +23,8 @@ struct request_record {
     int32_t n_adapter;
     int32_t n_bad_word; /* bytes, each word with its NUL */
     int32_t prompt_logprobs;
+    int32_t speculation; /* enum mr_speculation */
+    int32_t n_prediction;
     int32_t pooling;  /* enum mr_pooling */
     int32_t n_return; /* answers that are returned, of the n */
     int32_t n;        /* answers */
@@ -44,7 +46,8 @@ struct request_record {
     int32_t longest_answer;  /* of recent ones, at most max_tokens; of what it must have time for */
     double cost_left;        /* model tokens that it took and has not used */
     bool is_bound;           /* the latency target is meant for it */
-    /* behind it: n_prompt token ids, n_bias entries, n_stop_token ids, n_adapter entries, n_stop strings with their NUL,
+    /* behind it: n_prompt token ids, n_bias entries, n_stop_token ids, n_adapter entries, n_prediction
+     * ids, n_stop strings with their NUL,
      * n_constraint bytes, n_salt bytes, n_bad_word bytes */
 };
 
@@ -64,6 +67,7 @@ const int32_t *request_record_prompt(const struct request_record *r);
 const struct mr_logit_bias *request_record_bias(const struct request_record *r);
 const int32_t *request_record_stop_token(const struct request_record *r);
 const struct mr_adapter_use *request_record_adapter(const struct request_record *r);
+const int32_t *request_record_prediction(const struct request_record *r);
 /* stop[i] = the i-th stop string, borrowed. */
 void request_record_stop(const struct request_record *r, const char *stop[MR_STOP_MAX]);
 const char *request_record_constraint(const struct request_record *r); /* n_constraint bytes, no NUL */

@@ -41,13 +41,13 @@ void response_store_release(struct response_store *s)
 }
 
 _Static_assert(sizeof(struct mr_sampling) == 48, "a new field decides the answer, too: it must be without padding");
-_Static_assert(offsetof(struct request_record, n_started) == 148, "what decides an answer belongs into its key");
+_Static_assert(offsetof(struct request_record, n_started) == 156, "what decides an answer belongs into its key");
 
 void response_key(struct prefix_key *out, const struct prefix_key *seed, const struct request_record *r)
 {
     const int32_t field[] = {r->n_prompt,   r->max_tokens, r->n_bias,       r->n_stop_token, r->n_stop,
                              r->min_tokens, r->constraint, r->n_constraint, r->n_salt,       r->n_adapter,
-                             r->n_bad_word, r->n,          r->ignore_eos,   r->show_special};
+                             r->n_bad_word, r->n,          r->ignore_eos,   r->show_special, r->n_prediction};
     const uint8_t *texts = (const uint8_t *)(r + 1), *end = (const uint8_t *)request_record_salt(r) + r->n_salt + r->n_bad_word;
     struct sha256_ctx sha;
     sha256_init(&sha);

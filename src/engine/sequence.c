@@ -62,8 +62,7 @@ enum mr_status sequence_start(struct mr_engine *e, struct sequence *s, struct re
         release_parts(s);
         return status;
     }
-    for (int i = 0; i < N_DRAFT_SOURCES; i++)
-        draft_record_init(&s->drafts[i]);
+    drafts_start(e, s);
     s->usage = (struct mr_usage){.n_prompt = request->n_prompt, .cache_miss = MR_CACHE_OFF, .is_bound = request->is_bound};
     return MR_OK;
 }
@@ -75,6 +74,7 @@ void sequence_release(struct mr_engine *e, struct sequence *s)
     if (s->in_cache)
         sequence_leave_cache(e, s);
     struct request_record *request = s->request;
+    drafts_end(e, s);
     release_parts(s);
     engine_answer_ended(e, request);
 }

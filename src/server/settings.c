@@ -36,7 +36,6 @@ enum mr_status settings_create(struct settings **out, struct mr_error *err)
     server_settings_defaults(&s->defaults);
     s->defaults.device = "auto";
     s->defaults.memory_gpu_share = 0.9F;
-    s->defaults.max_draft_tokens = 8;
     s->values = s->defaults;
     return MR_OK;
 }

@@ -42,7 +42,6 @@ struct server_settings {
     size_t memory_cpu_bytes; /* for keys, values and what is remembered; 0: as the context and the batch need */
     float memory_gpu_share;  /* of a device's memory */
     const char *draft_model; /* NULL: none */
-    int32_t max_draft_tokens;
 };
 
 /* host 127.0.0.1, port 8080, max_body_bytes 32 MiB, max_connections 10000, request_timeout_s 60, idle_timeout_s 120,

@@ -11,7 +11,9 @@ static const char *const latency_metrics[] = {"ttft", "e2e", NULL};
 static const char *const kv_types[] = {"auto", "int8", NULL};
 static const char *const off_on[] = {"false", "true", NULL};
 static const char *const fallbacks[] = {"none", "cpu", NULL};
-static const char *const speculations[] = {"none", "auto", NULL};
+/* In the order of enum mr_speculation. */
+static const char *const speculations[] = {"auto",      "off",    "draft", "ngram", "reference",
+                                           "lookahead", "layers", "heads", "none",  NULL};
 
 static const double any_size = 9007199254740992.0; /* 2^53 */
 
@@ -304,9 +306,10 @@ const struct setting setting_table[] = {
     {.path = "speculation.method",
      .flag = "speculation",
      .value = "NAME",
-     .help = "auto: text that a constraint leaves no choice about is scored ahead; none (default: auto)",
-     .kind = SETTING_BOOL,
-     .offset = AT(engine.forced_drafts),
+     .help =
+         "Guesses scored several tokens a step: auto, off, draft, ngram, reference, lookahead, layers or heads (default: auto)",
+     .kind = SETTING_CHOICE,
+     .offset = AT(engine.speculation),
      .choice = speculations},
     {.path = "speculation.draft_model",
      .flag = "draft-model",
@@ -317,11 +320,11 @@ const struct setting setting_table[] = {
     {.path = "speculation.max_draft_tokens",
      .flag = "max-draft-tokens",
      .value = "N",
-     .help = "Of a draft model; means nothing without one (default: 8)",
+     .help = "Guesses of one answer in one step (default: 16)",
      .kind = SETTING_INT,
-     .offset = AT(max_draft_tokens),
-     .low = 0,
-     .high = 64},
+     .offset = AT(engine.draft_tokens),
+     .low = 1,
+     .high = MR_DRAFT_TOKENS_MAX},
     {.path = "server.host",
      .flag = "host",
      .value = "ADDRESS",

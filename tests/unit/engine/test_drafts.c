@@ -25,7 +25,7 @@ struct script {
     int n_asked;
 };
 
-static int propose(void *context, const struct draft_view *view, int32_t *out, int n_max)
+static int propose(void *context, struct draft_view *view, int32_t *out, int n_max)
 {
     struct script *s = context;
     int n = 0;
@@ -64,6 +64,7 @@ static struct mr_engine_stats run(const struct mr_request *r, const struct draft
     struct mr_error err = {{0}};
     mr_options_defaults(&options);
     options.n_ctx = 256;
+    options.speculation = d == NULL && !forced ? MR_SPECULATION_OFF : MR_SPECULATION_AUTO;
     options.forced_drafts = forced;
     options.clock_us = still_clock;
     check(mr_engine_create(&e, model, &options, &err), &err);

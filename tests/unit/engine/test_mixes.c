@@ -150,6 +150,7 @@ static struct mr_engine *plain_engine(struct mr_model *model)
     mr_options_defaults(&o);
     o.n_ctx = N_CTX;
     o.prefix_cache = false;
+    o.speculation = MR_SPECULATION_OFF;
     check(mr_engine_create(&e, model, &o, &err), &err);
     return e;
 }
@@ -255,7 +256,7 @@ struct mix {
 };
 
 /* What the answer alone says comes next, mixed with what it does not say: right drafts, wrong ones, and ids that are none. */
-static int propose(void *context, const struct draft_view *view, int32_t *out, int n_max)
+static int propose(void *context, struct draft_view *view, int32_t *out, int n_max)
 {
     struct mix *m = context;
     const int some = n_max < 3 ? n_max : 3, n = roll(&m->drafts, 6) == 0 ? n_max : roll(&m->drafts, some + 1);
