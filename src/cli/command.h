@@ -17,6 +17,7 @@ int command_batch(int argc, char **argv);
 int command_bench(int argc, char **argv);
 int command_engine_process(int argc, char **argv);
 int command_embed(int argc, char **argv);
+int command_eval(int argc, char **argv);
 int command_inspect(int argc, char **argv);
 int command_key(int argc, char **argv);
 int command_pack(int argc, char **argv);

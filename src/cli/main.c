@@ -19,6 +19,7 @@ static const struct command commands[] = {
     {"adapter", "convert a LoRA adapter to GGUF", command_adapter},
     {"key", "make an API key for the server", command_key},
     {"perplexity", "measure how well a model predicts a text", command_perplexity},
+    {"eval", "measure what models are worth, and what a smaller one costs", command_eval},
     {"tune", "measure which settings serve a model best here", command_tune},
     {"version", "print the version", command_version},
     {ENGINE_PROCESS_COMMAND, NULL, command_engine_process},

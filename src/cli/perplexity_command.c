@@ -1,20 +1,16 @@
 /* perplexity_command.c: `millrace perplexity`. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
-#include "base/clock.h"
 #include "cli/adapter_list.h"
 #include "cli/command.h"
-#include "cli/interrupt.h"
 #include "cli/load.h"
 #include "cli/output.h"
+#include "cli/progress_bar.h"
 #include "cli/read_input.h"
-#include "engine/loaded_model.h"
-#include "measure/perplexity.h"
+#include "measure/evaluation.h"
 
 enum {
-    WINDOW_DEFAULT = 2048, /* or the model's own context where that is shorter */
     WINDOW_MIN = 3
 };
 
@@ -43,47 +39,29 @@ static const struct argument perplexity_argument[] = {{.name = "file",
                                                        .offset = offsetof(struct perplexity_arguments, json)},
                                                       {0}};
 
-struct watch {
-    int64_t next_us;
-    bool on_terminal;
-};
-
-static bool go_on(void *context, int64_t done, int64_t total)
+static bool go_on(void *context, const char *what, int64_t done, int64_t total)
 {
-    struct watch *w = context;
-    if (w->on_terminal && clock_us() >= w->next_us) {
-        fprintf(stderr, "\r%lld of %lld tokens", (long long)done, (long long)total);
-        w->next_us = clock_us() + 200000;
-    }
-    if (w->on_terminal && done == total)
-        fprintf(stderr, "\r\033[K");
-    return !interrupt_seen();
+    return progress_bar_show(context, what, done, total);
 }
 
 static enum mr_status measure_text(struct perplexity *out, struct mr_model *model, const struct perplexity_arguments *a,
                                    const struct model_arguments *m, const struct string_buffer *text, struct mr_error *err)
 {
     struct mr_adapter_use adapter[MR_ADAPTERS_MAX];
-    int32_t n_adapter;
-    int window = m->ctx_size;
-    struct token_list tokens = {0};
-    struct watch watch = {.on_terminal = isatty(STDERR_FILENO)};
-    struct mr_model_info info;
-    mr_model_info(model, &info);
-    if (window == 0)
-        window = info.n_ctx_train < WINDOW_DEFAULT ? info.n_ctx_train : WINDOW_DEFAULT;
-    MR_TRY(adapter_list_load(adapter, &n_adapter, model, m, err));
-    const struct perplexity_options options = {.window = window,
-                                               .stride = a->stride > 0 ? a->stride : window / 2,
-                                               .go_on = go_on,
-                                               .context = &watch,
-                                               .adapter = adapter,
-                                               .n_adapter = n_adapter};
-    const struct text_run run = {.s = text->s != NULL ? text->s : "", .n = text->n};
-    enum mr_status status = tokenizer_encode(model->tokenizer, &run, 1, 0, &tokens, err);
-    if (status == MR_OK)
-        status = perplexity_measure(out, model, tokens.id, (int64_t)tokens.n, &options, err);
-    token_list_release(&tokens);
+    struct evaluation e = {.has_text = false};
+    struct progress_bar bar;
+    struct evaluation_plan plan = {.text = text->s != NULL ? text->s : "",
+                                   .n_text = text->n,
+                                   .window = m->ctx_size,
+                                   .stride = a->stride,
+                                   .adapter = adapter,
+                                   .go_on = go_on,
+                                   .context = &bar};
+    MR_TRY(adapter_list_load(adapter, &plan.n_adapter, model, m, err));
+    progress_bar_begin(&bar);
+    const enum mr_status status = evaluate(&e, model, &plan, err);
+    progress_bar_end(&bar);
+    *out = e.text;
     return status;
 }
 
@@ -109,7 +87,7 @@ static enum mr_status run(struct perplexity *out, const struct perplexity_argume
 /* Options that do not fit each other. The window of a model with a context below the default is checked once it is known. */
 static int check_arguments(const struct perplexity_arguments *a, const struct model_arguments *m, const char *command)
 {
-    const int window = m->ctx_size > 0 ? m->ctx_size : WINDOW_DEFAULT;
+    const int window = m->ctx_size > 0 ? m->ctx_size : EVALUATION_WINDOW;
     if (a->file == NULL)
         return arguments_fail(command, "-f, --file: a text is required");
     if (window < WINDOW_MIN)
