@@ -9,7 +9,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 SRC = ROOT / "src"
 # Layers of one group never include each other; a layer includes only what stands before it (docs/architecture.md).
-ORDER = [["base"], ["quant"], ["format"], ["text", "cache"], ["kernels"], ["ops"], ["sample", "model"], ["engine"],
+ORDER = [["base"], ["quant"], ["format"], ["text", "cache"], ["kernels"], ["ops"], ["sample", "model"], ["engine", "train"],
          ["measure", "dist"], ["compress"], ["server"], ["cli"]]
 LEVEL = {name: i for i, group in enumerate(ORDER) for name in group}
 SOURCES = sorted(p for d in ("src", "include", "tests") for p in (ROOT / d).rglob("*.[ch]"))

@@ -1,0 +1,36 @@
+/* row_ops.h: what a layer does row by row, forward and backward, spread over the thread pool. A gradient of a weight sums over
+ * rows in ascending order, whatever the threads. Gradients named dx may be the memory of dy. */
+#ifndef TRAIN_ROW_OPS_H
+#define TRAIN_ROW_OPS_H
+
+#include "train/product.h"
+
+/* y = x w / sqrt(mean x^2 + eps), for each of n_row rows of n (Zhang and Sennrich 2019, arXiv:1910.07467). */
+void rms_norm_forward(struct compute *c, float *y, const float *x, const float *w, float eps, int n_row, int n);
+/* dx = d/dx, dw += d/dw. */
+void rms_norm_backward(struct compute *c, float *dx, float *dw, const float *dy, const float *x, const float *w, float eps,
+                       int n_row, int n);
+
+/* out = f(gate) * up */
+void glu_forward(struct compute *c, enum glu_kind kind, float *out, const float *gate, const float *up, int n_row, int n);
+/* dgate and dup from dout. */
+void glu_backward(struct compute *c, enum glu_kind kind, float *dgate, float *dup, const float *dout, const float *gate,
+                  const float *up, int n_row, int n);
+
+/* Turn the heads of each row in place by the angles of its place in its sequence: cosine and sine are [n_tok][n_rot / 2];
+ * backward by the opposite angles, which is the gradient. Row r stands at place r % n_tok. */
+struct rotary {
+    const float *cosine, *sine;
+    enum rope_style style;
+    int n_rot, n_tok;
+};
+void rotary_turn(struct compute *c, const struct rotary *rotary, float *x, int n_row, int n_head, int head_dim, bool backward);
+
+/* x = w[token] * scale, and dw[token] += dx * scale. */
+void embed_forward(struct compute *c, float *x, const float *w, const int32_t *token, float scale, int n_row, int n);
+void embed_backward(struct compute *c, float *dw, const float *dx, const int32_t *token, float scale, int n_row, int n);
+
+/* x += y over n_row rows of n */
+void rows_add(struct compute *c, float *x, const float *y, int n_row, int n);
+
+#endif
