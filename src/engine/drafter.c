@@ -5,35 +5,61 @@ enum {
     FORCED_BYTES_MAX = 128
 };
 
-static const double hopeful = 0.8;      /* the rate before anything is known */
-static const double weight = 0.25;      /* of the latest draft in the average */
-static const double forget = 1.0 / 256; /* a bad record is tried again after some dozens of tokens */
+const double draft_rate_hopeful = 0.8;
+static const double weight = 0.25;         /* of the latest draft in the average */
+static const double weight_all = 1.0 / 32; /* in that over answers */
+static const double forget = 1.0 / 512;    /* a bad record is tried again after some dozens of tokens */
+static const double likely_cost = 0.3;     /* before any is known */
+static const double likely_rate = 0.75;    /* from there on a cost that forbids drafts is measured anew now and then */
 
-void draft_record_init(struct draft_record *r) { r->rate = hopeful; }
+enum {
+    TOO_DEAR = 32 /* once in so many times */
+};
+
+static void observe(double *rate, int n, int n_accepted, double w)
+{
+    for (int i = 0; i < n_accepted; i++)
+        *rate += (1 - *rate) * w;
+    if (n_accepted < n)
+        *rate -= *rate * w;
+}
+
+void draft_rate_observe(double *rate, int n, int n_accepted) { observe(rate, n, n_accepted, weight_all); }
+
+void draft_record_init(struct draft_record *r, double rate) { *r = (struct draft_record){.rate = rate}; }
 
 void draft_record_observe(struct draft_record *r, int n, int n_accepted)
 {
-    for (int i = 0; i < n_accepted; i++)
-        r->rate += (1 - r->rate) * weight;
-    if (n_accepted < n)
-        r->rate -= r->rate * weight;
+    observe(&r->rate, n, n_accepted, weight);
+    r->is_tried |= n > 0;
 }
 
-/* A row that is said to cost more is tried nevertheless where nearly all drafts stay: the figure may be old, and only drafts
- * renew it. */
-static const double dearest = 0.75;
-static const double likely = 0.3; /* the cost before any is known */
+static double known(double row_cost) { return row_cost > 0 ? row_cost : likely_cost; }
 
-/* The i-th draft brings a token with probability rate^i, and pays while that is worth more than its row. */
+double draft_gain(double rate, int n, double row_cost)
+{
+    double gain = 0, stays = rate;
+    for (int i = 0; i < n; i++, stays *= rate)
+        gain += stays - known(row_cost);
+    return gain;
+}
+
+/* The i-th draft brings a token with probability rate^i, and pays while that is worth more than its row. Where none pays,
+ * rarely one is scored nevertheless: the rate may be another answer's, the cost that of another time, and only drafts renew
+ * them. */
 int draft_record_depth(struct draft_record *r, double row_cost)
 {
-    const double known = row_cost > 0 ? row_cost : likely, cost = known < dearest ? known : dearest;
     int n = 0;
-    for (double stays = r->rate; n < DRAFTS_MAX && stays > cost; stays *= r->rate)
+    for (double stays = r->rate; n < DRAFTS_MAX && stays > known(row_cost); stays *= r->rate)
         n++;
-    if (n == 0)
-        r->rate += (hopeful - r->rate) * forget;
-    return n;
+    if (n > 0)
+        return n;
+    r->rate += (draft_rate_hopeful - r->rate) * (r->rate < draft_rate_hopeful ? forget : 0);
+    r->n_too_dear += r->rate > likely_rate;
+    if (r->is_tried && r->n_too_dear < TOO_DEAR)
+        return 0;
+    r->n_too_dear = 0;
+    return 1;
 }
 
 static int propose_forced(void *context, struct draft_view *view, int32_t *out, int n_max)

@@ -18,10 +18,10 @@ enum {
 /* The answer that a guess is for. All is borrowed for the call. */
 struct draft_view {
     uint64_t request;
-    int sample, slot;     /* slot: of the engine's max_running */
-    void *state;          /* the drafter's own, of this answer */
-    const int32_t *token; /* [n_token]: the prompt, then the answer so far */
-    int n_token, n_prompt;
+    int sample, slot;                    /* slot: of the engine's max_running */
+    void *state;                         /* the drafter's own, of this answer */
+    const int32_t *token;                /* [n_token]: the prompt, then the answer so far */
+    int n_token, n_prompt, n_room;       /* n_room: tokens that there may be in the end */
     struct constraint_state *constraint; /* NULL: the answer is free */
     const struct token_trie *trie;       /* with a constraint */
     const int32_t *prediction;           /* [n_prediction]: what the caller expects of the answer */
@@ -36,28 +36,43 @@ struct drafter {
      * propose finds it in the view and gives 0. */
     void *(*start)(void *context, const struct draft_view *view);
     void (*end)(void *context, void *state);
-    /* Microseconds that one more draft takes to guess, beside its row; NULL: nothing. */
+    /* Microseconds that one more draft takes to guess, beside its row; NULL: nothing. Whoever says so is asked for no more
+     * than is worth it, and the grade stays 0. */
     double (*token_us)(void *context);
     void *context;
     bool always; /* asked for as many as there is room for, however few stay */
 };
 
-/* How often the drafts of one drafter stay in one answer. */
+/* How often the drafts of one source and grade stay in one answer. */
 struct draft_record {
-    double rate; /* moving average; begins hopeful */
+    double rate;    /* moving average */
+    bool is_tried;  /* in this answer */
+    int n_too_dear; /* times that likely drafts were not worth their rows */
 };
 
-void draft_record_init(struct draft_record *r);
+extern const double draft_rate_hopeful; /* before anything is known */
+
+/* rate: what other answers were like. */
+void draft_record_init(struct draft_record *r, double rate);
 /* n drafts were scored, n_accepted of them were accepted. */
 void draft_record_observe(struct draft_record *r, int n, int n_accepted);
+/* The same for the average over answers, of which each one counts little. */
+void draft_rate_observe(double *rate, int n, int n_accepted);
 /* Drafts that are worth their rows, 0 to DRAFTS_MAX. row_cost: of one, in units of a token that comes without drafts; 0 while
- * that is not known. Each call that gives 0 lets the rate forget a little, so that drafts are tried again. */
+ * that is not known. An answer tries each source once; each call that gives 0 lets the rate forget a little, so that drafts
+ * are tried again. */
 int draft_record_depth(struct draft_record *r, double row_cost);
+/* Tokens that n drafts bring beyond what their rows cost. */
+double draft_gain(double rate, int n, double row_cost);
 
 /* NO_SUPPORT: this build has no source for the method (enum mr_speculation). */
 enum mr_status drafts_check(int method, struct mr_error *err);
 
 /* Text to which a constraint leaves no alternative, cut into the longest tokens. */
 extern const struct drafter forced_text_drafter;
+/* What followed the same tokens before, in the prompt or the answer. */
+extern const struct drafter ngram_drafter;
+/* The view's prediction. */
+extern const struct drafter prediction_drafter;
 
 #endif

@@ -1,4 +1,7 @@
 /* drafts.c: the guessed tokens of a step. */
+#include <math.h>
+#include <string.h>
+
 #include "engine/engine_state.h"
 
 enum {
@@ -14,6 +17,8 @@ static const struct {
 } sources[N_DRAFT_SOURCES] = {
     [DRAFT_FORCED] = {MR_SPECULATION_AUTO, &forced_text_drafter},
     [DRAFT_GUEST] = {MR_SPECULATION_AUTO, NULL},
+    [DRAFT_PREDICTION] = {MR_SPECULATION_REFERENCE, &prediction_drafter},
+    [DRAFT_NGRAM] = {MR_SPECULATION_NGRAM, &ngram_drafter},
 };
 
 enum mr_status drafts_check(int method, struct mr_error *err)
@@ -28,6 +33,9 @@ enum mr_status drafts_check(int method, struct mr_error *err)
 
 void drafts_create(struct mr_engine *e)
 {
+    for (int i = 0; i < N_DRAFT_SOURCES; i++)
+        for (int grade = 0; grade < DRAFT_GRADES; grade++)
+            e->draft_rate[i][grade] = draft_rate_hopeful;
     for (int i = 0; i < N_DRAFT_SOURCES; i++)
         if (sources[i].drafter != NULL && (i != DRAFT_FORCED || e->options.forced_drafts))
             e->drafter[i] = *sources[i].drafter;
@@ -58,6 +66,7 @@ static struct draft_view view_of(const struct mr_engine *e, const struct sequenc
         .token = s->token,
         .n_token = s->n_token,
         .n_prompt = s->request->n_prompt,
+        .n_room = s->room,
         .constraint = s->constraint,
         .trie = s->constraint != NULL ? constraint_store_trie(&e->constraints, s->request->stored[STORED_CONSTRAINT]) : NULL,
         .prediction = request_record_prediction(s->request),
@@ -69,7 +78,7 @@ void drafts_start(struct mr_engine *e, struct sequence *s)
     const struct draft_view view = view_of(e, s);
     for (int i = 0; i < N_DRAFT_SOURCES; i++) {
         for (int grade = 0; grade < DRAFT_GRADES; grade++)
-            draft_record_init(&s->drafts[i][grade]);
+            draft_record_init(&s->drafts[i][grade], e->draft_rate[i][grade]);
         if (e->drafter[i].start != NULL && serves(e, s, i))
             s->draft_state[i] = e->drafter[i].start(e->drafter[i].context, &view);
     }
@@ -129,39 +138,78 @@ static double draft_cost(const struct mr_engine *e, int source, const struct ste
     return row_us > 0 ? row * (1 + guess_us / row_us) : row;
 }
 
-/* Drafts of one source behind the sequence's tokens: as many as its record for such drafts says. */
-static int propose(struct mr_engine *e, struct sequence *s, int source, struct draft_view *view, double cost, int n_max)
+struct guess {
+    int32_t token[DRAFTS_MAX];
+    int n, source, grade;
+    double gain; /* tokens */
+};
+
+/* The most that drafts of the source could bring: those of its best grade. */
+static double hope(const struct mr_engine *e, const struct sequence *s, int source, double cost, int n_max)
 {
-    const struct drafter *d = &e->drafter[source];
-    int depth[DRAFT_GRADES], deepest = 0;
-    view->state = s->draft_state[source];
-    view->grade = 0;
+    double most = e->drafter[source].always ? INFINITY : 0;
     for (int i = 0; i < DRAFT_GRADES; i++) {
-        depth[i] = d->always ? n_max : lesser(n_max, draft_record_depth(&s->drafts[source][i], cost));
-        deepest = depth[i] > deepest ? depth[i] : deepest;
+        const struct draft_record *r = &s->drafts[source][i];
+        const double gain = r->is_tried ? draft_gain(r->rate, n_max, cost) : INFINITY;
+        most = gain > most ? gain : most;
     }
-    const int n = deepest > 0 ? d->propose(d->context, view, s->token + s->n_token, deepest) : 0;
-    s->draft_source = (enum draft_source)source;
-    s->draft_grade = view->grade;
-    return n_valid(e, s->token + s->n_token, lesser(n, depth[view->grade]));
+    return most;
+}
+
+/* What one source would draft: as many as its record of such drafts says. */
+static void ask(struct mr_engine *e, struct sequence *s, struct draft_view *view, double cost, int n_max, struct guess *out)
+{
+    const struct drafter *d = &e->drafter[out->source];
+    view->state = s->draft_state[out->source];
+    view->grade = 0;
+    if (d->token_us != NULL)
+        n_max = lesser(n_max, draft_record_depth(&s->drafts[out->source][0], cost));
+    const int n = n_max > 0 ? d->propose(d->context, view, out->token, n_max) : 0;
+    struct draft_record *r = &s->drafts[out->source][view->grade];
+    out->grade = view->grade;
+    out->n = n == 0 || d->always || d->token_us != NULL ? n : lesser(n, draft_record_depth(r, cost));
+    out->n = n_valid(e, out->token, out->n);
+    out->gain = d->always ? INFINITY : draft_gain(r->rate, out->n, cost);
+}
+
+/* The best guess of the sources; those that compute for it are asked last, and only where they may be better. */
+static struct guess choose(struct mr_engine *e, struct sequence *s, const struct step_shape *plain, int n_max)
+{
+    struct draft_view view = view_of(e, s);
+    struct guess best = {.n = 0};
+    for (int computes = 0; computes < 2; computes++)
+        for (int i = 0; i < N_DRAFT_SOURCES; i++) {
+            struct guess g = {.source = i};
+            if (!serves(e, s, i) || (e->drafter[i].token_us != NULL) != computes)
+                continue;
+            const double cost = draft_cost(e, i, plain);
+            if (best.n > 0 && hope(e, s, i, cost, n_max) <= best.gain)
+                continue;
+            ask(e, s, &view, cost, n_max, &g);
+            if (g.n > 0 && (best.n == 0 || g.gain > best.gain))
+                best = g;
+        }
+    return best;
 }
 
 int drafts_propose(struct mr_engine *e, struct sequence *s, const struct step_shape *plain, int n_max)
 {
-    struct draft_view view = view_of(e, s);
-    const int most = lesser(n_max, e->options.draft_tokens);
+    const int most = e->options.draft_tokens > 0 ? lesser(n_max, e->options.draft_tokens) : lesser(n_max, DRAFTS_MAX);
     const int room = lesser(most, s->room - s->n_token - 1); /* the last token follows the last draft */
-    for (int i = 0; room > 0 && i < N_DRAFT_SOURCES; i++) {
-        const int n = serves(e, s, i) ? propose(e, s, i, &view, draft_cost(e, i, plain), room) : 0;
-        if (n > 0)
-            return n;
-    }
-    return 0;
+    if (room <= 0)
+        return 0;
+    const struct guess best = choose(e, s, plain, room);
+    s->draft_source = (enum draft_source)best.source;
+    s->draft_grade = best.grade;
+    memcpy(s->token + s->n_token, best.token, (size_t)best.n * sizeof *best.token);
+    return best.n;
 }
 
 void drafts_judge(struct mr_engine *e, struct sequence *s, int n_accepted)
 {
-    if (s->n_draft > 0)
+    if (s->n_draft > 0) {
         draft_record_observe(&s->drafts[s->draft_source][s->draft_grade], s->n_draft, n_accepted);
+        draft_rate_observe(&e->draft_rate[s->draft_source][s->draft_grade], s->n_draft, n_accepted);
+    }
     e->stats.n_drafts_accepted += n_accepted;
 }

@@ -26,6 +26,8 @@
 enum draft_source {
     DRAFT_FORCED, /* by the constraint */
     DRAFT_GUEST,  /* by engine_set_drafter */
+    DRAFT_PREDICTION,
+    DRAFT_NGRAM,
     N_DRAFT_SOURCES
 };
 
@@ -103,8 +105,9 @@ struct mr_engine {
     int n_waiting;
     uint64_t next_id;
     struct record_queue events;
-    struct contest *contests;                /* requests whose answers are held back */
-    struct drafter drafter[N_DRAFT_SOURCES]; /* propose NULL: none */
+    struct contest *contests;                         /* requests whose answers are held back */
+    struct drafter drafter[N_DRAFT_SOURCES];          /* propose NULL: none */
+    double draft_rate[N_DRAFT_SOURCES][DRAFT_GRADES]; /* over answers */
     struct fair_share shares;
     struct step_cost cost;
     struct admission admission;

@@ -12,8 +12,10 @@
 /* Microseconds: of a step, of a row of an answer and of a prompt, of a position that a row reads. */
 struct machine {
     double step, decode, prompt, position;
-    double sigma; /* of the logarithm of a step's time; 0: it is always the same */
-    double stall; /* share of the steps that take stall_us longer */
+    double draft;  /* of a row of a draft; 0: the machine knows none, and speculation is off */
+    int n_symbols; /* the model says one of so many, which nothing foretells; 0: always the same */
+    double sigma;  /* of the logarithm of a step's time; 0: it is always the same */
+    double stall;  /* share of the steps that take stall_us longer */
     double stall_us;
     bool (*ends)(uint64_t request, int n_generated); /* where an answer ends by itself; NULL: nowhere */
     uint32_t seed, counter;
@@ -48,8 +50,8 @@ enum mr_status __wrap_model_forward(struct model *m, struct model_kv *kv, const 
     const struct step_shape *s = &machine.engine->shape;
     for (int i = 0; i < batch->n_row; i++)
         kv_seq_advance(model_kv_cache(kv), batch->seq[i], 1);
-    const double us =
-        machine.step + machine.decode * s->n_decode + machine.prompt * s->n_prompt + machine.position * s->attended;
+    const double us = machine.step + machine.decode * s->n_decode + machine.prompt * s->n_prompt +
+                      machine.position * s->attended + machine.draft * s->n_draft;
     machine.now += (int64_t)(us * machine_noise());
     if (machine.stall > 0 && machine_uniform() < machine.stall)
         machine.now += (int64_t)machine.stall_us;
@@ -63,6 +65,12 @@ const float *__wrap_model_logits(const struct model *m, int i)
     static float go_on[N_VOCAB];
     (void)m;
     go_on[END_TOKEN] = -1;
+    if (machine.n_symbols > 0) {
+        static float symbol[N_VOCAB];
+        memset(symbol, 0, sizeof symbol);
+        symbol[(int)(machine_uniform() * machine.n_symbols)] = 1;
+        return symbol;
+    }
     for (int k = 0; machine.ends != NULL && k < machine.engine->options.max_running; k++) {
         const struct sequence *s = &machine.engine->slot[k];
         if (s->request != NULL && s->n_row > 0 && s->logits == i)
@@ -84,6 +92,7 @@ static inline struct mr_engine *simulated_engine(struct mr_model *model, struct 
     machine.now = 1000000;
     machine.counter = 0;
     options.clock_us = machine_now;
+    options.speculation = machine.draft > 0 ? options.speculation : MR_SPECULATION_OFF;
     check(mr_engine_create(&machine.engine, model, &options, &err), &err);
     return machine.engine;
 }

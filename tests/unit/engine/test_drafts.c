@@ -56,7 +56,8 @@ static int64_t still_clock(void *context)
     return 0;
 }
 
-static struct mr_engine_stats run(const struct mr_request *r, const struct drafter *d, bool forced, struct outcome *o)
+static struct mr_engine_stats run_with(const struct mr_request *r, const struct drafter *d, enum mr_speculation method,
+                                       bool forced, struct outcome *o)
 {
     struct mr_options options;
     struct mr_engine_stats stats;
@@ -64,7 +65,7 @@ static struct mr_engine_stats run(const struct mr_request *r, const struct draft
     struct mr_error err = {{0}};
     mr_options_defaults(&options);
     options.n_ctx = 256;
-    options.speculation = d == NULL && !forced ? MR_SPECULATION_OFF : MR_SPECULATION_AUTO;
+    options.speculation = (int32_t)method;
     options.forced_drafts = forced;
     options.clock_us = still_clock;
     check(mr_engine_create(&e, model, &options, &err), &err);
@@ -75,6 +76,11 @@ static struct mr_engine_stats run(const struct mr_request *r, const struct draft
     mr_engine_get_stats(e, &stats);
     mr_engine_free(e);
     return stats;
+}
+
+static struct mr_engine_stats run(const struct mr_request *r, const struct drafter *d, bool forced, struct outcome *o)
+{
+    return run_with(r, d, d == NULL && !forced ? MR_SPECULATION_OFF : MR_SPECULATION_AUTO, forced, o);
 }
 
 static void assert_same(const struct outcome *a, const struct outcome *b)
@@ -123,7 +129,7 @@ static void whoever_is_wrong_is_hardly_asked(void **state)
 {
     (void)state;
     struct draft_record r;
-    draft_record_init(&r);
+    draft_record_init(&r, draft_rate_hopeful);
     int n_drafted = 0;
     for (int i = 0; i < 1000; i++) {
         const int n = draft_record_depth(&r, 0.3);
@@ -137,12 +143,12 @@ static void whoever_is_right_is_asked_for_more(void **state)
 {
     (void)state;
     struct draft_record r;
-    draft_record_init(&r);
+    draft_record_init(&r, draft_rate_hopeful);
     assert_in_range(draft_record_depth(&r, 0.3), 2, 8);
     for (int i = 0; i < 5; i++)
         draft_record_observe(&r, 5, 5);
     assert_int_equal(draft_record_depth(&r, 0.3), DRAFTS_MAX);
-    draft_record_init(&r);
+    draft_record_init(&r, draft_rate_hopeful);
     assert_int_equal(draft_record_depth(&r, 1.0), 1); /* the cost may be that of another time */
     draft_record_observe(&r, 1, 0);
     assert_int_equal(draft_record_depth(&r, 1.0), 0);
@@ -163,6 +169,113 @@ static void forced_text_is_drafted(void **state)
     assert_true(got.usage.n_accepted > 60);
     assert_true(fast.n_steps * 3 < slow.n_steps);
     assert_int_equal(plain.usage.n_drafted, 0);
+}
+
+/* Text that a pattern dictates, which only the automaton is to guess. */
+static void what_repeats_is_drafted(void **state)
+{
+    (void)state;
+    static struct outcome plain, got;
+    struct mr_request r = request(200);
+    r.ignore_eos = false;
+    r.constraint = MR_CONSTRAINT_REGEX;
+    r.constraint_text = "(one two three ){12}";
+    const struct mr_engine_stats slow = run_with(&r, NULL, MR_SPECULATION_OFF, false, &plain);
+    const struct mr_engine_stats fast = run_with(&r, NULL, MR_SPECULATION_NGRAM, false, &got);
+    assert_same(&got, &plain);
+    assert_int_equal(plain.n_token, 168 + 1);
+    assert_true(fast.n_steps * 4 < slow.n_steps);
+    assert_int_equal(got.usage.n_drafted, fast.n_draft_rows);
+}
+
+/* The prediction is the answer with every 12th token another one, some left out and some put in. */
+static void a_prediction_is_drafted_and_found_again(void **state)
+{
+    (void)state;
+    static struct outcome plain, got;
+    static int32_t prediction[512];
+    struct mr_request r = request(200);
+    const struct mr_engine_stats slow = run_with(&r, NULL, MR_SPECULATION_OFF, false, &plain);
+    for (int i = 0; i < plain.n_token; i++) {
+        prediction[r.n_prediction] = i % 36 == 11 ? 1 : plain.token[i];
+        r.n_prediction += i % 36 != 23;
+        if (i % 36 == 35)
+            prediction[r.n_prediction++] = 2;
+    }
+    r.prediction = prediction;
+    const struct mr_engine_stats fast = run_with(&r, NULL, MR_SPECULATION_REFERENCE, false, &got);
+    assert_same(&got, &plain);
+    assert_true(fast.n_steps * 3 < slow.n_steps);
+    assert_true(got.usage.n_accepted * 3 > got.usage.n_drafted * 2);
+}
+
+static void a_prediction_longer_than_the_context_is_cut(void **state)
+{
+    (void)state;
+    static struct outcome plain, got;
+    static int32_t prediction[100000];
+    struct mr_request r = request(100);
+    run_with(&r, NULL, MR_SPECULATION_OFF, false, &plain);
+    memcpy(prediction, plain.token, (size_t)plain.n_token * sizeof *prediction);
+    r.prediction = prediction;
+    r.n_prediction = sizeof prediction / sizeof *prediction;
+    run_with(&r, NULL, MR_SPECULATION_AUTO, false, &got);
+    assert_same(&got, &plain);
+    assert_true(got.usage.n_accepted > 80);
+}
+
+/* Bytes at random: short matches abound, none of them says anything. By the cost of a row that holds until it is measured. */
+static void where_nothing_can_be_guessed_little_is_tried(void **state)
+{
+    (void)state;
+    static struct outcome plain, got;
+    struct mr_request r = request(240);
+    struct mr_options options;
+    struct mr_engine *e;
+    struct mr_engine_stats stats;
+    struct mr_error err = {{0}};
+    r.sampling.temperature = 2;
+    mr_options_defaults(&options);
+    options.n_ctx = 256;
+    options.clock_us = still_clock;
+    check(mr_engine_create(&e, model, &options, &err), &err);
+    for (r.sampling.seed = 0; r.sampling.seed < 20; r.sampling.seed++) {
+        run_with(&r, NULL, MR_SPECULATION_OFF, false, &plain);
+        got = (struct outcome){.id = submit(e, &r)};
+        run_to_end(e, &got, 1);
+        assert_same(&got, &plain);
+    }
+    mr_engine_get_stats(e, &stats);
+    mr_engine_free(e);
+    const double lost = 0.3 * (double)stats.n_draft_rows - (double)stats.n_drafts_accepted;
+    print_message("%lld drafts, %lld accepted\n", (long long)stats.n_draft_rows, (long long)stats.n_drafts_accepted);
+    assert_true(lost < 0.02 * 20 * 240);
+}
+
+static void methods_without_a_source_are_refused_by_name(void **state)
+{
+    (void)state;
+    struct mr_options options;
+    struct mr_engine *e;
+    struct mr_error err = {{0}};
+    uint64_t id;
+    struct mr_request r = request(1);
+    mr_options_defaults(&options);
+    options.n_ctx = 256;
+    options.speculation = MR_SPECULATION_HEADS;
+    assert_int_equal(mr_engine_create(&e, model, &options, &err), MR_NO_SUPPORT);
+    assert_non_null(strstr(err.message, "heads"));
+    options.speculation = MR_SPECULATION_NONE;
+    check(mr_engine_create(&e, model, &options, &err), &err);
+    r.speculation = MR_SPECULATION_HEADS;
+    assert_int_equal(mr_engine_submit(e, &r, &id, &err), MR_NO_SUPPORT);
+    assert_non_null(strstr(err.message, "heads"));
+    r.speculation = MR_SPECULATION_AUTO;
+    r.prediction = (const int32_t[]){1, -1};
+    r.n_prediction = 2;
+    assert_int_equal(mr_engine_submit(e, &r, &id, &err), MR_BAD_INPUT);
+    assert_non_null(strstr(err.message, "prediction[1]"));
+    mr_engine_free(e);
 }
 
 static void drafts_stay_within_max_tokens_and_stop_strings(void **state)
@@ -193,9 +306,17 @@ static void drafts_stay_within_max_tokens_and_stop_strings(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(right_drafts_save_steps),          cmocka_unit_test(wrong_drafts_change_nothing),
-        cmocka_unit_test(whoever_is_wrong_is_hardly_asked), cmocka_unit_test(whoever_is_right_is_asked_for_more),
-        cmocka_unit_test(forced_text_is_drafted),           cmocka_unit_test(drafts_stay_within_max_tokens_and_stop_strings),
+        cmocka_unit_test(right_drafts_save_steps),
+        cmocka_unit_test(wrong_drafts_change_nothing),
+        cmocka_unit_test(whoever_is_wrong_is_hardly_asked),
+        cmocka_unit_test(whoever_is_right_is_asked_for_more),
+        cmocka_unit_test(what_repeats_is_drafted),
+        cmocka_unit_test(a_prediction_is_drafted_and_found_again),
+        cmocka_unit_test(a_prediction_longer_than_the_context_is_cut),
+        cmocka_unit_test(where_nothing_can_be_guessed_little_is_tried),
+        cmocka_unit_test(methods_without_a_source_are_refused_by_name),
+        cmocka_unit_test(forced_text_is_drafted),
+        cmocka_unit_test(drafts_stay_within_max_tokens_and_stop_strings),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -274,6 +274,9 @@ static int propose(void *context, struct draft_view *view, int32_t *out, int n_m
     return 0;
 }
 
+static const int32_t methods[] = {MR_SPECULATION_AUTO, MR_SPECULATION_AUTO, MR_SPECULATION_NGRAM, MR_SPECULATION_REFERENCE,
+                                  MR_SPECULATION_OFF};
+
 static void start_mix(struct mix *m, int number, const struct pool *pool)
 {
     struct mr_options o;
@@ -298,6 +301,8 @@ static void start_mix(struct mix *m, int number, const struct pool *pool)
     o.batching = roll(d, 4) == 0 ? roll(d, MR_N_BATCHINGS) : MR_BATCHING_CONTINUOUS;
     o.clock_us = tier < 2 && roll(d, 2) == 0 && o.batching != MR_BATCHING_DYNAMIC ? still_clock : random_clock;
     o.clock_context = &m->clock;
+    o.speculation = methods[number % 5];
+    o.draft_tokens = number % 7 == 0 ? 1 + number % MR_DRAFT_TOKENS_MAX : 0;
     check(mr_engine_create(&m->engine, pool->model[roll(d, 2)], &o, &err), &err);
     m->drafts = dice_of((uint32_t)number + 3000000);
     m->right_in_8 = roll(&m->drafts, 9);
@@ -323,6 +328,9 @@ static bool run_step(struct mix *m, int step)
         struct mr_request r = m->of[i]->request;
         r.priority = i % 3;
         r.key = (uint64_t)i % 2;
+        r.speculation = (enum mr_speculation)methods[(i + step) % 4];
+        r.prediction = m->of[i]->alone[step % ANSWERS_MAX].token; /* the answer, or another one's */
+        r.n_prediction = i % 2 * m->of[i]->alone[step % ANSWERS_MAX].n_token;
         if (m->arrival[i] == step) {
             const uint64_t id = submit(m->engine, &r);
             for (int k = 0; k < ANSWERS_MAX; k++)
