@@ -7,6 +7,11 @@
  * the batch unused. */
 static const double prompt_share_min = 0.25;
 
+/* A first token is late after this time, or after so many times its prompt's own: more than a prompt takes that has half of the
+ * steps. Where two are late they queue: each second of it gives prompts so many seconds more of a step. On a machine that is
+ * too slow for its streams' target prompts would else stand still. */
+static const double patience_us = 1e6, patience_times = 4, late_part = 0.1;
+
 /* Tokens that wait for their row, without drafts. */
 static int todo(const struct sequence *s) { return s->n_token - s->n_cached; }
 
@@ -213,13 +218,29 @@ static double room_for_scatter(const struct mr_engine *e)
     return scatter > widest ? widest / scatter : 1;
 }
 
+/* How late first tokens are: the second latest, as one may be late because its prompt is long. 0: they come in time. */
+static double lateness_us(const struct mr_engine *e)
+{
+    double first = 0, second = 0;
+    for (int i = 0; i < e->options.max_running; i++) {
+        const struct sequence *s = &e->slot[i];
+        if (!runs(s) || s->n_token > s->request->n_prompt)
+            continue;
+        const double own = patience_times * step_cost_prompt_us(&e->cost, s->request->n_prompt),
+                     late = (double)(e->now_us - s->request->arrival_us) - (own > patience_us ? own : patience_us);
+        second = late > first ? first : late > second ? late : second;
+        first = late > first ? late : first;
+    }
+    return second;
+}
+
 double batch_prompt_us(const struct mr_engine *e, double streams_us)
 {
     const double target = e->options.itl_target_ms * 1e3, part = room_for_scatter(e);
     const double near = streams_us < target ? 2 * streams_us - target : streams_us;
     const double share = prompt_share_min * target * part, least = share > near ? share : near;
     const double room = target * part - streams_us;
-    return room > least ? room : least;
+    return (room > least ? room : least) + late_part * lateness_us(e);
 }
 
 /* Rows of prompts that the step's time has room for, of n_todo from `first` on. */

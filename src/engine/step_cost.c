@@ -146,6 +146,11 @@ double step_cost_draft_row_us(const struct step_cost *c) { return c->weight[4]; 
 
 double step_cost_prompt_row_us(const struct step_cost *c) { return c->weight[2]; }
 
+double step_cost_prompt_us(const struct step_cost *c, int n)
+{
+    return c->weight[2] * n + c->weight[3] * position * step_attended(0, n);
+}
+
 double step_cost_decode_weight(const struct step_cost *c)
 {
     return c->weight[1] > 0 && c->weight[2] > 0 ? c->weight[1] / c->weight[2] : 1;

@@ -56,6 +56,9 @@ double step_cost_draft_share(const struct step_cost *c, const struct step_shape 
 double step_cost_draft_row_us(const struct step_cost *c);  /* one more draft; 0 while that is not known */
 double step_cost_prompt_row_us(const struct step_cost *c); /* one more row of a prompt; 0 while that is not known */
 
+/* All rows of a prompt of n tokens; 0 while that is not known. */
+double step_cost_prompt_us(const struct step_cost *c, int n);
+
 /* What a decoding row weighs against a prompt row, by their marginal times; 1 while that is not known. */
 double step_cost_decode_weight(const struct step_cost *c);
 
