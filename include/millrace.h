@@ -402,7 +402,8 @@ struct mr_usage {
     int64_t prompt_us;      /* from there to the first token */
     int64_t generate_us;    /* from the first token to the last */
     int64_t first_token_us; /* from submit to the first token */
-    int64_t memory_us;      /* of prompt_us and generate_us: put aside for others, or while blocks came from the second tier */
+    int64_t memory_us;      /* of prompt_us and generate_us: put aside for others, while blocks came from the second tier, or
+                             * while pages of the weights came from a disk */
     int64_t sample_us;      /* of the same: while tokens were chosen, everybody's of a step */
     int64_t prompt_memory_us, prompt_sample_us; /* of these, the parts before the first token */
     int32_t n_cached;                           /* tokens of the prompt that were in the cache */
@@ -489,6 +490,7 @@ struct mr_engine_stats {
     int32_t n_aside;              /* answers put aside until there is room */
     int64_t n_steps;
     int64_t step_us;           /* in the forward pass */
+    int64_t idle_us;           /* while requests waited or ran and no step was under way, or none of them could get on */
     int64_t n_decode_rows;     /* that continued an answer */
     int64_t n_prompt_rows;     /* of prompts, and of what was put aside and computed again */
     int64_t n_draft_rows;      /* of guessed tokens */

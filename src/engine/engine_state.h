@@ -111,7 +111,8 @@ struct mr_engine {
     struct fair_share shares;
     struct step_cost cost;
     struct admission admission;
-    int64_t now_us; /* read before and behind the forward pass of a step */
+    int64_t now_us;   /* read before and behind the forward pass of a step */
+    int64_t ended_us; /* when the last step ended; 0: nothing was left to do */
     /* the batch, prompt_chunk rows or at least max_running */
     int max_row;
     int32_t *row_token;

@@ -1,4 +1,5 @@
 /* step.c: one step of the engine: admit, build a batch, run the model, choose tokens. */
+#include "base/page_faults.h"
 #include "engine/second_tier.h"
 
 enum {
@@ -156,9 +157,27 @@ static void fail_rows(struct mr_engine *e, enum mr_status status, const struct m
     }
 }
 
-/* What of the step was not the forward pass for those that run. chosen_us: from when on tokens were chosen. A step that gives
- * the first token ends behind it. */
-static void split_time(struct mr_engine *e, int64_t begin_us, int64_t chosen_us, int64_t end_us)
+/* The forward pass, from the engine's now_us on. *fault_us: what it took longer than predicted, where pages came from a disk.
+ */
+static enum mr_status forward(struct mr_engine *e, const struct batch *batch, int64_t *fault_us, struct mr_error *err)
+{
+    const int64_t begin_us = e->now_us, n_fault = page_faults_major();
+    MR_TRY(model_forward(e->model->model, e->kv, batch, err));
+    e->now_us = engine_now_us(e);
+    const int64_t predicted = (int64_t)step_cost_us(&e->cost, &e->shape), longer = e->now_us - begin_us - predicted;
+    *fault_us = page_faults_major() > n_fault && predicted > 0 && longer > 0 ? longer : 0;
+    return MR_OK;
+}
+
+/* Of a step from begin_us to end_us. */
+struct step_times {
+    int64_t begin_us, end_us;
+    int64_t chosen_us; /* from when on tokens were chosen */
+    int64_t fault_us;  /* waiting for pages */
+};
+
+/* What of the step was not the forward pass for those that run. A step that gives the first token ends behind it. */
+static void split_time(struct mr_engine *e, const struct step_times *t)
 {
     for (int i = 0; i < e->options.max_running; i++) {
         struct sequence *s = &e->slot[i];
@@ -166,7 +185,7 @@ static void split_time(struct mr_engine *e, int64_t begin_us, int64_t chosen_us,
         if (s->request == NULL || s->start_us < 0)
             continue;
         const bool waits = !s->in_cache || (s->n_row == 0 && s->fetch_to > s->n_cached);
-        const int64_t memory = waits ? end_us - begin_us : 0, sample = waits ? 0 : end_us - chosen_us;
+        const int64_t memory = waits ? t->end_us - t->begin_us : t->fault_us, sample = waits ? 0 : t->end_us - t->chosen_us;
         u->memory_us += memory;
         u->sample_us += sample;
         if (u->n_generated > 0)
@@ -176,27 +195,48 @@ static void split_time(struct mr_engine *e, int64_t begin_us, int64_t chosen_us,
     }
 }
 
+/* Time in which nothing was computed while there were requests. */
+static void count_idle(struct mr_engine *e, int64_t begin_us)
+{
+    if (e->ended_us > 0 && begin_us > e->ended_us)
+        e->stats.idle_us += begin_us - e->ended_us;
+}
+
+static void end_step(struct mr_engine *e, const struct step_times *t)
+{
+    split_time(e, t);
+    e->ended_us = mr_engine_is_idle(e) ? 0 : t->end_us;
+}
+
+static void wait_for_work(struct mr_engine *e, int64_t begin_us)
+{
+    constraint_store_wait(&e->constraints, IDLE_WAIT_US); /* there is nothing to do before */
+    second_tier_wait(e);
+    const int64_t end_us = engine_now_us(e);
+    e->stats.idle_us += end_us - begin_us;
+    end_step(e, &(struct step_times){.begin_us = begin_us, .chosen_us = end_us, .end_us = end_us});
+}
+
 void mr_engine_step(struct mr_engine *e)
 {
-    const int64_t begin_us = e->now_us = engine_now_us(e);
+    struct step_times t = {.begin_us = engine_now_us(e)};
+    struct mr_error err = {{0}};
+    e->now_us = t.begin_us;
+    count_idle(e, t.begin_us);
     schedule_admit(e);
     const struct batch batch = batch_build(e);
     if (batch.n_row == 0) {
-        constraint_store_wait(&e->constraints, IDLE_WAIT_US); /* there is nothing to do before */
-        second_tier_wait(e);
-        const int64_t end_us = engine_now_us(e);
-        split_time(e, begin_us, end_us, end_us);
+        wait_for_work(e, t.begin_us);
         return;
     }
-    struct mr_error err = {{0}};
-    const enum mr_status status = model_forward(e->model->model, e->kv, &batch, &err);
+    const enum mr_status status = forward(e, &batch, &t.fault_us, &err);
     if (status == MR_OK) {
-        e->now_us = engine_now_us(e);
-        count_step(e, e->now_us - begin_us);
+        t.chosen_us = e->now_us;
+        count_step(e, e->now_us - t.begin_us);
         collect(e);
-        const int64_t end_us = engine_now_us(e);
-        split_time(e, begin_us, e->now_us, end_us);
-        step_cost_observe(&e->cost, &e->shape, end_us - begin_us); /* choosing tokens takes its time, too */
+        t.end_us = engine_now_us(e);
+        step_cost_observe(&e->cost, &e->shape, t.end_us - t.begin_us - t.fault_us); /* choosing tokens takes its time, too */
+        end_step(e, &t);
         admission_observe(e);
         return;
     }

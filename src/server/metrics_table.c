@@ -53,6 +53,7 @@ static const struct metrics_row own_rows[] = {
     {"preemptions_total", COUNTER, "Times that an answer was put aside.", VALUE_PREEMPTED, NULL},
     {"engine_steps_total", COUNTER, "Steps of the engine.", VALUE_STEPS, NULL},
     {"engine_step_seconds_total", COUNTER, "Time in the forward pass.", VALUE_STEP_SECONDS, NULL},
+    {"engine_idle_seconds_total", COUNTER, "Time without a step while requests waited or ran.", VALUE_IDLE_SECONDS, NULL},
     {"engine_rows_total", COUNTER, "Token rows computed, by kind.", VALUE_DECODE_ROWS, "kind=\"decode\""},
     {"engine_rows_total", COUNTER, "", VALUE_PROMPT_ROWS, "kind=\"prompt\""},
     {"engine_rows_total", COUNTER, "", VALUE_DRAFT_ROWS, "kind=\"draft\""},

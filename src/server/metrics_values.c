@@ -79,6 +79,7 @@ static void engine_values(const struct model_metrics *mm, double value[N_VALUES]
     value[VALUE_PREEMPTED] = (double)s->n_preempted;
     value[VALUE_STEPS] = (double)s->n_steps;
     value[VALUE_STEP_SECONDS] = (double)s->step_us * 1e-6;
+    value[VALUE_IDLE_SECONDS] = (double)s->idle_us * 1e-6;
     value[VALUE_DECODE_ROWS] = (double)s->n_decode_rows;
     value[VALUE_PROMPT_ROWS] = (double)s->n_prompt_rows;
     value[VALUE_DRAFT_ROWS] = (double)s->n_draft_rows;

@@ -1,4 +1,5 @@
 """/metrics: a page that Prometheus reads, whose counts are those of the replies (promtool and Prometheus: test_prometheus.py)."""
+import concurrent.futures
 import json
 import math
 import re
@@ -168,3 +169,17 @@ def test_the_page_needs_no_key_and_no_model():
         assert Page(s.get("/metrics").body.decode()).families
         s.wait_ready()
         assert Page(s.get("/metrics").body.decode()).value("millrace_model_load_seconds") > 0
+
+
+def test_the_engine_does_not_idle_beside_64_streams():
+    n_stream = 64
+    with Server("--max-batch-size", str(n_stream), "-c", "512") as s:
+
+        def ask(i):
+            assert s.post("/completion", {**PROMPT, "prompt": f"{i} " * 4, "stream": True}).status == 200
+
+        with concurrent.futures.ThreadPoolExecutor(n_stream) as pool:
+            list(pool.map(ask, range(n_stream)))
+        idle, step = (page(s).value(f"millrace_engine_{name}_seconds_total") for name in ("idle", "step"))
+        print(f"{100 * idle / (idle + step):.3f} % of {idle + step:.1f} s")
+        assert idle / (idle + step) < 0.02

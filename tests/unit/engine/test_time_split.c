@@ -1,5 +1,22 @@
 /* test_time_split.c: where the time of an answer goes, by a clock that goes on with each look at it. */
+#include "base/page_faults.h"
 #include "unit/engine/engine_fixture.h"
+
+/* Pages come from a disk in one step of eight, which takes longer for it. */
+static struct {
+    bool is_on;
+    int64_t n_look, n_fault, *now;
+} disk;
+
+int64_t __wrap_page_faults_major(void);
+int64_t __wrap_page_faults_major(void)
+{
+    if (disk.is_on && ++disk.n_look % 16 == 0)
+        disk.n_fault++;
+    else if (disk.is_on && disk.n_look % 16 == 15)
+        *disk.now += 5000;
+    return disk.n_fault;
+}
 
 static int64_t count_looks(void *context) { return *(int64_t *)context += 10; }
 
@@ -13,6 +30,7 @@ static void run_two(struct mr_usage *out, int kv_tokens)
     struct mr_request request;
     struct mr_event event;
     int64_t now = 0;
+    disk.now = &now;
     int32_t prompt[] = {'a', 'b', 'c', 'd'};
     uint64_t id;
     mr_options_defaults(&options);
@@ -69,9 +87,22 @@ static void who_is_put_aside_waits_for_memory(void **state)
     assert_true(u.memory_us > 0);
 }
 
+static void pages_from_a_disk_are_memory_s_time(void **state)
+{
+    struct mr_usage u;
+    (void)state;
+    disk.is_on = true;
+    run_two(&u, 0);
+    disk.is_on = false;
+    check_parts(&u);
+    assert_int_equal(u.n_preempted, 0);
+    assert_in_range(u.memory_us, 10000, 40000); /* 50 steps, in some of which 5 ms were waited */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(choosing_tokens_takes_a_part),
-                                       cmocka_unit_test(who_is_put_aside_waits_for_memory)};
+                                       cmocka_unit_test(who_is_put_aside_waits_for_memory),
+                                       cmocka_unit_test(pages_from_a_disk_are_memory_s_time)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
