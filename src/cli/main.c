@@ -17,6 +17,8 @@ static const struct command commands[] = {
     {"embed", "show a text as a vector", command_embed},
     {"pack", "write a model as this machine reads it, to start fast", command_pack},
     {"adapter", "convert a LoRA adapter to GGUF", command_adapter},
+    {"init", "make a model with random weights", command_init},
+    {"distill", "train a model, with a teacher or without", command_distill},
     {"key", "make an API key for the server", command_key},
     {"perplexity", "measure how well a model predicts a text", command_perplexity},
     {"eval", "measure what models are worth, and what a smaller one costs", command_eval},

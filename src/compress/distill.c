@@ -1,0 +1,367 @@
+/* distill.c: the loop of steps. */
+#include "compress/distill.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/memory.h"
+#include "compress/teacher.h"
+
+/* Sums over tokens. */
+struct sums {
+    double loss, cross_entropy, divergence;
+    int64_t n, n_right, n_agree;
+};
+
+struct distiller {
+    const struct distill_options *o;
+    struct train_pass *pass;
+    struct teacher *teacher;
+    struct train_state state;
+    float *grad;
+    int32_t *token, *label, *id; /* of a micro-batch */
+    float *p;
+    struct row_loss *rows;
+    struct sums sums;
+    float scale;
+    int64_t n_token;   /* trained on */
+    double flops;      /* since the last report */
+    int64_t n_counted; /* tokens since then */
+    double seconds, before_s;
+    int64_t start_us;
+};
+
+struct distill_options distill_defaults(void)
+{
+    return (struct distill_options){.n_seq = 2,
+                                    .accumulate = 4,
+                                    .n_step = 1000,
+                                    .rate = 5e-4f,
+                                    .floor = 0.1f,
+                                    .n_warmup = 50,
+                                    .adamw = adamw_defaults(),
+                                    .ce_weight = 0.5f,
+                                    .kl_weight = 0.5f,
+                                    .k = 32,
+                                    .temperature = 1,
+                                    .checkpoint_every = 100,
+                                    .report_every = 10,
+                                    .measure_every = 100,
+                                    .memory_bytes = (size_t)4 << 30};
+}
+
+static enum mr_status check(const struct distill_options *o, struct mr_error *err)
+{
+    const bool has_loss = o->ce_weight > 0 || o->kl_weight > 0 || o->hidden_weight > 0;
+    if (o->n_seq < 1 || o->n_seq > TEACHER_MAX_SEQ || o->accumulate < 1 || o->n_step < 1 || !(o->temperature > 0) || !has_loss)
+        return mr_fail(err, MR_BAD_INPUT, "batch, steps, temperature or the weights of all losses are not above 0");
+    if (o->teacher == NULL)
+        return o->kl_weight > 0 || o->hidden_weight > 0
+                   ? mr_fail(err, MR_BAD_INPUT, "divergence and hidden states need a teacher; give their weights as 0")
+                   : MR_OK;
+    if (o->teacher->h.n_vocab != o->student->h.n_vocab)
+        return mr_fail(err, MR_BAD_INPUT, "the teacher has a vocabulary of %d tokens, the student one of %d",
+                       o->teacher->h.n_vocab, o->student->h.n_vocab);
+    if (o->kl_weight > 0 && (o->k < 1 || o->k > LOSS_K_MAX || o->k > o->student->h.n_vocab))
+        return mr_fail(err, MR_BAD_INPUT, "top-k is %d, must be from 1 to %d", o->k,
+                       o->student->h.n_vocab < LOSS_K_MAX ? o->student->h.n_vocab : LOSS_K_MAX);
+    if (o->hidden_weight > 0 && o->teacher->h.n_embd != o->student->h.n_embd)
+        return mr_fail(err, MR_BAD_INPUT, "hidden states of width %d cannot teach those of width %d", o->teacher->h.n_embd,
+                       o->student->h.n_embd);
+    return MR_OK;
+}
+
+static int n_best(const struct distill_options *o) { return o->kl_weight > 0 ? o->k : 0; }
+
+/* All that decides what a step does. */
+static uint64_t recipe(const struct distill_options *o)
+{
+    const struct hparams *h = &o->student->h;
+    const int64_t whole[] = {
+        o->n_seq,  o->accumulate, o->n_step, o->n_warmup, n_best(o),   h->n_layer,          h->n_embd,
+        h->n_head, h->n_head_kv,  h->n_ff,   h->n_vocab,  h->head_dim, o->windows->n_train, (int64_t)o->windows->seed};
+    const float real[] = {o->rate,       o->floor,     o->adamw.beta1, o->adamw.beta2,   o->adamw.epsilon, o->adamw.decay,
+                          o->adamw.clip, o->ce_weight, o->kl_weight,   o->hidden_weight, o->temperature,   0};
+    uint64_t sum = digest_bytes(digest_bytes(0, whole, sizeof whole), real, sizeof real);
+    sum = digest_bytes(sum, o->student->w, o->student->n_weight * sizeof(float));
+    if (o->teacher != NULL)
+        sum = digest_bytes(sum, o->teacher->w, o->teacher->n_weight * sizeof(float));
+    const uint64_t text = text_windows_digest(o->windows);
+    return digest_bytes(sum, &text, sizeof text);
+}
+
+static enum mr_status create_teacher(struct distiller *d, struct mr_error *err)
+{
+    const struct distill_options *o = d->o;
+    const struct teacher_options options = {.model = o->teacher,
+                                            .windows = o->windows,
+                                            .cache = n_best(o) > 0 ? o->cache : NULL,
+                                            .n_seq = o->n_seq,
+                                            .k = n_best(o),
+                                            .temperature = o->temperature,
+                                            .wants_hidden = o->hidden_weight > 0,
+                                            .pool = o->pool,
+                                            .cpu_features = o->cpu_features};
+    return o->teacher != NULL ? teacher_create(&d->teacher, &options, err) : MR_OK;
+}
+
+static enum mr_status allocate(struct distiller *d, struct mr_error *err)
+{
+    const struct distill_options *o = d->o;
+    const size_t rows = (size_t)o->n_seq * (size_t)o->windows->n_tok, best = rows * (size_t)n_best(o) + 1;
+    const size_t n = o->student->n_weight;
+    const struct train_pass_options pass = {.n_seq = o->n_seq,
+                                            .n_tok = o->windows->n_tok,
+                                            .memory_bytes = o->memory_bytes,
+                                            .pool = o->pool,
+                                            .cpu_features = o->cpu_features};
+    d->state.recipe = recipe(o);
+    d->state.n_array = n;
+    d->state.array[0] = o->student->w;
+    d->state.array[1] = mem_zero_array(n, sizeof(float));
+    d->state.array[2] = mem_zero_array(n, sizeof(float));
+    d->grad = mem_zero_array(n, sizeof *d->grad);
+    d->token = mem_array(rows, sizeof *d->token);
+    d->label = mem_array(rows, sizeof *d->label);
+    d->id = mem_array(best, sizeof *d->id);
+    d->p = mem_array(best, sizeof *d->p);
+    d->rows = mem_array(rows, sizeof *d->rows);
+    if (d->state.array[1] == NULL || d->state.array[2] == NULL || d->grad == NULL || d->token == NULL || d->label == NULL ||
+        d->id == NULL || d->p == NULL || d->rows == NULL)
+        return mr_fail(err, MR_NO_MEMORY, "no memory for the gradient and moments of %zu weights", n);
+    d->scale = 1 / ((float)rows * (float)o->accumulate);
+    MR_TRY(train_pass_create(&d->pass, o->student, &pass, err));
+    return create_teacher(d, err);
+}
+
+static void release(struct distiller *d)
+{
+    train_pass_free(d->pass);
+    teacher_free(d->teacher);
+    free(d->state.array[1]);
+    free(d->state.array[2]);
+    free(d->state.curve.point);
+    free(d->grad);
+    free(d->token);
+    free(d->label);
+    free(d->id);
+    free(d->p);
+    free(d->rows);
+}
+
+static double logits_loss(void *context, struct compute *c, float *logits, int first, int n, bool backward)
+{
+    struct distiller *d = context;
+    const struct distill_options *o = d->o;
+    const struct loss_targets t = {.label = d->label + first,
+                                   .k = n_best(o),
+                                   .id = d->id + (size_t)first * (size_t)n_best(o),
+                                   .p = d->p + (size_t)first * (size_t)n_best(o),
+                                   .ce_weight = o->ce_weight,
+                                   .kl_weight = o->kl_weight,
+                                   .temperature = o->temperature,
+                                   .scale = d->scale};
+    double loss = 0;
+    loss_rows(c, d->rows, &t, logits, n, o->student->h.n_vocab, backward);
+    for (int i = 0; i < n; i++) {
+        const struct row_loss *r = &d->rows[i];
+        d->sums.cross_entropy += (double)r->cross_entropy;
+        d->sums.divergence += (double)r->divergence;
+        d->sums.n += r->counts;
+        d->sums.n_right += r->is_right;
+        d->sums.n_agree += r->agrees;
+        loss += (double)(o->ce_weight * r->cross_entropy + o->kl_weight * o->temperature * o->temperature * r->divergence);
+    }
+    return loss;
+}
+
+/* The student's layers are matched with the teacher's at the same part of the way. */
+static double hidden_loss(void *context, struct compute *c, int layer, const float *x, float *dx, int n)
+{
+    const struct distiller *d = context;
+    const struct distill_options *o = d->o;
+    const int n_layer = o->student->h.n_layer;
+    if (layer == 0)
+        return 0;
+    const float *target = teacher_hidden(d->teacher, (layer * o->teacher->h.n_layer + n_layer / 2) / n_layer);
+    const float weight = o->hidden_weight / (float)n_layer;
+    const double loss = loss_mean_square(c, x, target, dx, n, o->student->h.n_embd, weight, d->scale);
+    return dx == NULL ? loss : 0;
+}
+
+/* A micro-batch: windows, what the teacher says of them, and the pass. */
+static enum mr_status run_windows(struct distiller *d, const uint32_t *window, int n, float *grad, struct mr_error *err)
+{
+    const struct distill_options *o = d->o;
+    const int n_tok = o->windows->n_tok;
+    const struct train_loss loss = {.logits = logits_loss, .hidden = o->hidden_weight > 0 ? hidden_loss : NULL, .context = d};
+    int n_run = 0;
+    for (int i = 0; i < n; i++)
+        text_windows_read(o->windows, window[i], d->token + (size_t)i * (size_t)n_tok, d->label + (size_t)i * (size_t)n_tok);
+    if (d->teacher != NULL)
+        MR_TRY(teacher_ask(d->teacher, window, n, d->id, d->p, &n_run, err));
+    const double sum = train_pass_run(d->pass, d->token, n, &loss, grad);
+    d->sums.loss += sum;
+    d->flops += train_flops_per_token(o->student, n_tok) * n * n_tok;
+    if (n_run > 0)
+        d->flops += train_flops_per_token(o->teacher, n_tok) / 3 * n_run * n_tok;
+    return isfinite(sum) ? MR_OK : mr_fail(err, MR_BAD_FORMAT, "the loss is no longer a number; a lower rate may help");
+}
+
+static enum mr_status step(struct distiller *d, struct mr_error *err)
+{
+    const struct distill_options *o = d->o;
+    uint32_t window[TEACHER_MAX_SEQ];
+    memset(d->grad, 0, d->state.n_array * sizeof *d->grad);
+    for (int part = 0; part < o->accumulate; part++) {
+        const uint64_t first = ((uint64_t)d->state.step * (uint64_t)o->accumulate + (uint64_t)part) * (uint64_t)o->n_seq;
+        for (int i = 0; i < o->n_seq; i++)
+            window[i] = text_windows_order(o->windows, first + (uint64_t)i);
+        MR_TRY(run_windows(d, window, o->n_seq, d->grad, err));
+    }
+    return MR_OK;
+}
+
+static enum mr_status move(struct distiller *d, struct curve_point *point, struct mr_error *err)
+{
+    const struct distill_options *o = d->o;
+    struct compute *c = train_pass_compute(d->pass);
+    const double norm = gradient_norm(c, d->grad, d->state.n_array);
+    point->rate = adamw_rate(o->rate, o->floor, d->state.step, o->n_warmup, o->n_step);
+    point->norm = (float)norm;
+    if (!isfinite(norm))
+        return mr_fail(err, MR_BAD_FORMAT, "the gradient of step %lld is not a number; a lower rate may help",
+                       (long long)d->state.step);
+    adamw_step(c, &o->adamw, o->student, d->grad, norm, d->state.array[1], d->state.array[2], d->state.step + 1, point->rate);
+    d->state.step++;
+    return MR_OK;
+}
+
+/* Means of the sums; false: over nothing. */
+static bool means(const struct sums *s, float *cross_entropy, float *divergence, float *accuracy, float *agreement)
+{
+    const double n = (double)s->n;
+    if (s->n == 0)
+        return false;
+    *cross_entropy = (float)(s->cross_entropy / n);
+    *divergence = (float)(s->divergence / n);
+    *accuracy = (float)((double)s->n_right / n);
+    *agreement = (float)((double)s->n_agree / n);
+    return true;
+}
+
+static enum mr_status measure_held_out(struct distiller *d, struct curve_point *point, struct mr_error *err)
+{
+    const struct distill_options *o = d->o;
+    const double flops = d->flops;
+    uint32_t window[TEACHER_MAX_SEQ];
+    d->sums = (struct sums){0};
+    for (uint32_t first = o->windows->n_train; first < o->windows->n_window; first += (uint32_t)o->n_seq) {
+        int n = 0;
+        for (; n < o->n_seq && first + (uint32_t)n < o->windows->n_window; n++)
+            window[n] = first + (uint32_t)n;
+        MR_TRY(run_windows(d, window, n, NULL, err));
+    }
+    means(&d->sums, &point->held_cross_entropy, &point->held_divergence, &point->held_accuracy, &point->held_agreement);
+    d->flops = flops;
+    return MR_OK;
+}
+
+static enum mr_status add_point(struct distiller *d, struct curve_point *point, bool measures, struct mr_error *err)
+{
+    const struct distill_options *o = d->o;
+    struct curve *c = &d->state.curve;
+    const double now = (double)(clock_us() - d->start_us) * 1e-6, spent = now - d->seconds;
+    means(&d->sums, &point->cross_entropy, &point->divergence, &point->accuracy, &point->agreement);
+    point->loss = d->sums.n > 0 ? (float)(d->sums.loss / (double)d->sums.n) : 0;
+    point->step = d->state.step;
+    point->n_token = d->state.step * o->accumulate * o->n_seq * o->windows->n_tok;
+    point->tokens_per_s = spent > 0 ? (double)d->n_counted / spent : 0;
+    point->mfu = spent > 0 && o->peak_flops > 0 ? d->flops / spent / o->peak_flops : 0;
+    point->seconds = d->before_s + now;
+    point->held_cross_entropy = point->held_divergence = point->held_accuracy = point->held_agreement = -1;
+    if (measures)
+        MR_TRY(measure_held_out(d, point, err));
+    if (!mem_grow(&c->point, &c->capacity, c->n + 1, sizeof *c->point))
+        return mr_fail(err, MR_NO_MEMORY, "no memory for the curve");
+    c->point[c->n++] = *point;
+    d->sums = (struct sums){0};
+    d->flops = 0;
+    d->n_counted = 0;
+    d->seconds = (double)(clock_us() - d->start_us) * 1e-6; /* measuring is not training */
+    return MR_OK;
+}
+
+static bool is_due(int64_t step, int64_t every) { return every > 0 && step % every == 0; }
+
+static enum mr_status save(const struct distiller *d, struct mr_error *err)
+{
+    return d->o->checkpoint != NULL ? checkpoint_write(&d->state, d->o->checkpoint, err) : MR_OK;
+}
+
+static enum mr_status stop(const struct distiller *d, struct mr_error *err)
+{
+    MR_TRY(save(d, err));
+    return mr_fail(err, MR_CANCELLED, "stopped after step %lld of %lld%s", (long long)d->state.step, (long long)d->o->n_step,
+                   d->o->checkpoint != NULL ? "; the same command goes on from here" : "");
+}
+
+/* What stands behind a step: a point of the curve, a checkpoint. *go_on: nobody wants to stop. */
+static enum mr_status conclude(struct distiller *d, struct curve_point *point, bool *go_on, struct mr_error *err)
+{
+    const struct distill_options *o = d->o;
+    const bool is_last = d->state.step == o->n_step, measures = is_last || is_due(d->state.step, o->measure_every);
+    if (measures || is_due(d->state.step, o->report_every)) {
+        MR_TRY(add_point(d, point, measures && o->windows->n_train < o->windows->n_window, err));
+        *go_on = o->report == NULL || o->report(o->context, &d->state.curve.point[d->state.curve.n - 1]);
+    }
+    return is_last || is_due(d->state.step, o->checkpoint_every) ? save(d, err) : MR_OK;
+}
+
+static enum mr_status train(struct distiller *d, struct mr_error *err)
+{
+    const struct distill_options *o = d->o;
+    bool go_on = true;
+    d->start_us = clock_us();
+    while (d->state.step < o->n_step) {
+        struct curve_point point;
+        memset(&point, 0, sizeof point);
+        if (!go_on || (o->go_on != NULL && !o->go_on(o->context)))
+            return stop(d, err);
+        MR_TRY(step(d, err));
+        d->n_counted += (int64_t)o->accumulate * o->n_seq * o->windows->n_tok;
+        MR_TRY(move(d, &point, err));
+        MR_TRY(conclude(d, &point, &go_on, err));
+    }
+    return MR_OK;
+}
+
+static enum mr_status run(struct distiller *d, int64_t *first_step, struct mr_error *err)
+{
+    bool found = false;
+    MR_TRY(allocate(d, err));
+    if (d->o->checkpoint != NULL)
+        MR_TRY(checkpoint_read(&d->state, d->o->checkpoint, &found, err));
+    if (!found)
+        MR_TRY(save(d, err)); /* what cannot be written is found out before there is work to lose */
+    *first_step = d->state.step;
+    if (d->state.curve.n > 0)
+        d->before_s = d->state.curve.point[d->state.curve.n - 1].seconds;
+    return train(d, err);
+}
+
+enum mr_status distill_run(const struct distill_options *options, struct curve *curve, int64_t *first_step,
+                           struct mr_error *err)
+{
+    struct distiller d = {.o = options};
+    *curve = (struct curve){0};
+    *first_step = 0;
+    MR_TRY(check(options, err));
+    const enum mr_status status = run(&d, first_step, err);
+    *curve = d.state.curve;
+    d.state.curve = (struct curve){0};
+    release(&d);
+    return status;
+}

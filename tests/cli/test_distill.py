@@ -1,0 +1,104 @@
+"""`millrace init` and `millrace distill`."""
+import json
+import signal
+import subprocess
+import time
+
+import byte_tokenizer
+import pytest
+from program import MILLRACE, run
+
+SHAPE = ["--layers", 2, "--width", 32, "--heads", 4, "--kv-heads", 2, "--channels", 64, "--context", 256]
+TRAIN = ["--tokens", 32, "--batch", 2, "--accumulate", 2, "--steps", 60, "--warmup", 5, "--rate", "3e-3", "--held-out", 4,
+         "--measure-every", 30, "--top-k", 16, "--type", "f32", "-t", 1]
+
+
+@pytest.fixture(scope="module")
+def lesson(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("lesson")
+    tokenizer = byte_tokenizer.write(folder / "tokenizer.gguf")
+    for name, more in (("student", ["--seed", 1]), ("teacher", ["--seed", 2, "--layers", 3, "--type", "f16"])):
+        r = run("init", "--tokenizer", tokenizer, "-o", folder / f"{name}.gguf", *SHAPE, *more)
+        assert r.returncode == 0, r.stderr
+    words = ("the mill stands where the river bends", "in spring the water is high", "the miller mends sacks")
+    (folder / "text.txt").write_text(". ".join(words[i * i % 3] + f" and {i % 7}" for i in range(400)))
+    return folder
+
+
+def arguments(lesson, out, *more, student="student"):
+    return ["distill", "-m", lesson / f"{student}.gguf", "--teacher", lesson / "teacher.gguf", "-f", lesson / "text.txt", "-o", out,
+            *TRAIN, *more]
+
+
+def test_a_new_model_runs(lesson):
+    r = run("perplexity", "-m", lesson / "teacher.gguf", "-f", lesson / "text.txt", "-c", 64, "--json")
+    assert r.returncode == 0 and 200 < json.loads(r.stdout)["perplexity"] < 400, r.stderr
+    r = run("inspect", lesson / "student.gguf", "--json")
+    assert r.returncode == 0 and json.loads(r.stdout), r.stderr
+
+
+def test_a_trained_model_knows_its_text_better(lesson, tmp_path):
+    out = tmp_path / "out.gguf"
+    r = run(*arguments(lesson, out, "--ce", 1, "--kl", 0, "--json", "--steps", 200, "--type", "bf16"))
+    assert r.returncode == 0, r.stderr
+    curve = json.loads(r.stdout)["curve"]
+    assert curve[-1]["step"] == 200 and curve[-1]["tokens"] == 200 * 4 * 32
+    assert curve[-1]["cross_entropy"] < curve[0]["cross_entropy"] * 0.8
+    assert curve[-1]["held_out"]["cross_entropy"] < curve[0]["cross_entropy"] * 0.8
+    assert all(p["tokens_per_s"] > 0 and 0 < p["mfu"] < 2 for p in curve) and "MFU" in r.stderr
+
+    def perplexity(model):
+        r = run("perplexity", "-m", model, "-f", lesson / "text.txt", "--json", "--precision", "fp32", "-c", 64)
+        assert r.returncode == 0, r.stderr
+        return json.loads(r.stdout)["perplexity"]
+    assert perplexity(out) < perplexity(lesson / "student.gguf") * 0.5
+
+
+def test_a_run_that_is_killed_ends_with_the_same_bytes(lesson, tmp_path):
+    whole, pieces = tmp_path / "whole.gguf", tmp_path / "pieces.gguf"
+    r = run(*arguments(lesson, whole))
+    assert r.returncode == 0, r.stderr
+    command = [MILLRACE, *map(str, arguments(lesson, pieces, "--checkpoint", tmp_path / "run.ckpt", "--checkpoint-every", 3,
+                                             "--teacher-cache", tmp_path / "teacher.cache", "--report-every", 1))]
+    for kills in range(3):
+        p = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+        for line in p.stderr:       # a few steps, then the end that no program can see coming
+            if line.startswith("step") and int(line.split()[1]) >= 9 * (kills + 1):
+                break
+        p.send_signal(signal.SIGKILL)
+        p.communicate()
+        assert not pieces.exists()
+    r = subprocess.run([*command, "--json"], capture_output=True, text=True)
+    assert r.returncode == 0, r.stderr
+    assert json.loads(r.stdout)["resumed_at_step"] > 0
+    assert pieces.read_bytes() == whole.read_bytes()
+
+
+def test_an_interrupted_run_keeps_its_state(lesson, tmp_path):
+    out, checkpoint = tmp_path / "out.gguf", tmp_path / "run.ckpt"
+    p = subprocess.Popen([MILLRACE, *map(str, arguments(lesson, out, "--checkpoint", checkpoint, "--steps", 100000,
+                                                         "--report-every", 1))], stderr=subprocess.PIPE, text=True)
+    assert p.stderr.readline().startswith("step 1 ")
+    p.send_signal(signal.SIGINT)
+    _, err = p.communicate()
+    assert p.returncode == 130 and "stopped after step" in err
+    assert checkpoint.exists() and not out.exists() and not list(tmp_path.glob("*partial*"))
+
+
+def test_what_does_not_fit_is_refused_before_work(lesson, tmp_path):
+    other = byte_tokenizer.write(tmp_path / "other.gguf", more=["<|one_more|>"])
+    assert run("init", "--tokenizer", other, "-o", tmp_path / "other_model.gguf", *SHAPE).returncode == 0
+    out = tmp_path / "out.gguf"
+    for more, word in ((["--teacher", tmp_path / "other_model.gguf"], "vocabulary"), (["--tokens", 512], "context"),
+                       (["--held-out", 4000], "held out"), (["--ce", 0, "--kl", 0], "losses"),
+                       (["--checkpoint", tmp_path / "nowhere/run.ckpt"], "nowhere")):
+        r = run(*arguments(lesson, out, *more))
+        assert r.returncode == 1 and word in r.stderr and not out.exists(), r.stderr
+    for shape, word in ((["--heads", 3], "divide"), (["--width", 33, "--heads", 4], "divide")):
+        r = run("init", "--tokenizer", lesson / "tokenizer.gguf", "-o", out, *SHAPE, *shape)
+        assert r.returncode == 1 and word in r.stderr and not out.exists(), r.stderr
+
+
+def test_an_output_that_cannot_be_written_is_told_first(lesson, tmp_path):
+    r = run(*arguments(lesson, tmp_path / "nowhere/out.gguf", "--steps", 10 ** 9))
+    assert r.returncode == 1 and "out.gguf" in r.stderr
