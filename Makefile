@@ -10,7 +10,7 @@ build/millrace: FORCE
 	@cmake --build build/release --target millrace -- --quiet
 	@ln -sf release/millrace build/millrace
 
-.PHONY: FORCE install demo model bench screenshots test test-long format references clean help
+.PHONY: FORCE install demo model bench experiments screenshots test test-long format references clean help
 help:            ## list the targets
 	@sed -n 's/^\([a-z-]*\): .*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
 
@@ -36,6 +36,10 @@ test: ## build and run every test (what CI runs)
 
 test-long: ## the same with the long tests and more fuzzing
 	@scripts/test.sh long
+
+experiments: build/millrace ## the long recipes of docs/compression.md: prune, train, report (hours; they resume)
+	@python3 scripts/fetch_models.py smollm2 sharegpt >/dev/null
+	@python3 scripts/experiments.py
 
 screenshots: build/millrace model ## take the pictures of the page for the README anew (needs chromium)
 	@scripts/packages.sh test

@@ -24,6 +24,7 @@ int command_inspect(int argc, char **argv);
 int command_key(int argc, char **argv);
 int command_pack(int argc, char **argv);
 int command_perplexity(int argc, char **argv);
+int command_prune(int argc, char **argv);
 int command_run(int argc, char **argv);
 int command_serve(int argc, char **argv);
 int command_template(int argc, char **argv);

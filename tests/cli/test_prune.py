@@ -1,0 +1,58 @@
+"""`millrace prune`: the result is a file that runs, of the size that was asked for."""
+import json
+
+import byte_tokenizer
+import pytest
+from program import run
+
+SHAPE = ["--layers", 4, "--width", 64, "--heads", 8, "--kv-heads", 4, "--channels", 256, "--context", 256]
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("prune")
+    tokenizer = byte_tokenizer.write(folder / "tokenizer.gguf")
+    r = run("init", "--tokenizer", tokenizer, "-o", folder / "model.gguf", *SHAPE)
+    assert r.returncode == 0, r.stderr
+    (folder / "text.txt").write_text("The mill stands where the river bends. " * 60)
+    return folder
+
+
+def prune(files, out, *more):
+    return run("prune", files / "model.gguf", out, "-f", files / "text.txt", "--tokens", 64, "--windows", 4, "-t", 1, *more)
+
+
+@pytest.mark.parametrize("how", ["taylor", "activation", "weight"])
+@pytest.mark.parametrize("parts", ["channels", "heads", "width", "layers", "heads,channels,width,layers"])
+def test_the_result_runs_and_has_the_size(files, tmp_path, parts, how):
+    out = tmp_path / "out.gguf"
+    r = prune(files, out, "--ratio", 0.1, "--parts", parts, "--importance", how, "--json")
+    assert r.returncode == 0, r.stderr
+    shape = json.loads(r.stdout)
+    assert shape["after"]["weights"] <= 0.9 * shape["before"]["weights"]
+    assert shape["after"]["channels"] % 32 == 0 and shape["after"]["width"] % 32 == 0
+    r = run("perplexity", "-m", out, "-f", files / "text.txt", "-c", 64, "--json")
+    assert r.returncode == 0 and 100 < json.loads(r.stdout)["perplexity"] < 600, r.stderr
+
+
+def test_targets(files, tmp_path):
+    out = tmp_path / "out.gguf"
+    for more, check in ((["--params", "0.2M"], lambda a: a["weights"] <= 200000),
+                        (["--threshold", 0.5, "--parts", "heads,channels"], lambda a: a["channels"] <= 256),
+                        (["--kv-heads", 2], lambda a: a["kv_heads"] == 2 and a["channels"] == 256)):
+        r = prune(files, out, *more, "--json")
+        assert r.returncode == 0 and check(json.loads(r.stdout)["after"]), r.stdout + r.stderr
+
+
+def test_what_leaves_no_model_is_refused(files, tmp_path):
+    out = tmp_path / "out.gguf"
+    for more, status, word in ((["--ratio", 0.95], 1, "cannot be reached"), (["--ratio", 1.5], 2, "--ratio"),
+                               (["--ratio", 0.2, "--parts", "noses"], 2, "noses"), ([], 2, "target"),
+                               (["--params", "many"], 2, "many"), (["--kv-heads", 3], 1, "merged"),
+                               (["--ratio", 0.2, "--tokens", 2048], 1, "context"),
+                               (["--threshold", 0.5, "--parts", "width"], 2, "--threshold")):
+        r = prune(files, out, *more)
+        assert r.returncode == status and word in r.stderr and not out.exists(), r.stderr
+    (tmp_path / "short.txt").write_text("Too short.")
+    r = run("prune", files / "model.gguf", out, "-f", tmp_path / "short.txt", "--ratio", 0.1)
+    assert r.returncode == 1 and "tokens" in r.stderr and not out.exists() and not list(tmp_path.glob("*partial*"))

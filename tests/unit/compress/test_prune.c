@@ -1,0 +1,230 @@
+/* Pruning: what gives nothing goes first, and its going changes nothing; shapes meet their targets or are refused. */
+#include "../train/train_fixture.h"
+
+#include <math.h>
+
+#include "compress/importance.h"
+
+enum {
+    TOK = 24,
+    WINDOWS = 6
+};
+
+/* Logits of a model over some tokens. */
+static double keep_logits(void *context, struct compute *c, float *logits, int first, int n, bool backward)
+{
+    (void)c;
+    (void)backward;
+    memcpy((float *)context + (size_t)first * 256, logits, (size_t)n * 256 * sizeof(float));
+    return 0;
+}
+
+static float *logits_of(const struct train_model *m)
+{
+    struct thread_pool *pool;
+    struct train_pass *pass;
+    int32_t token[TOK];
+    float *out = fixture_floats(TOK * 256);
+    assert_int_equal(pool_create(&pool, 1, NULL), MR_OK);
+    const struct train_pass_options o = {
+        .n_seq = 1, .n_tok = TOK, .is_forward = true, .pool = pool, .cpu_features = fixture_cpu()};
+    const struct train_loss loss = {.logits = keep_logits, .context = out};
+    assert_int_equal(train_pass_create(&pass, m, &o, NULL), MR_OK);
+    for (int i = 0; i < TOK; i++)
+        token[i] = (i * 37 + 11) % 250;
+    train_pass_run(pass, token, 1, &loss, NULL);
+    train_pass_free(pass);
+    pool_free(pool);
+    return out;
+}
+
+static void same_logits(const struct train_model *a, const struct train_model *b)
+{
+    float *x = logits_of(a), *y = logits_of(b);
+    for (int i = 0; i < TOK * 256; i++)
+        if (!(fabsf(x[i] - y[i]) <= 1e-4f * (1 + fabsf(x[i]))))
+            fail_msg("logit %d: %g, was %g", i, (double)y[i], (double)x[i]);
+    free(x);
+    free(y);
+}
+
+static void zero_columns(struct train_model *m, struct param_place p, int first, int n)
+{
+    for (int o = 0; o < p.n_out; o++)
+        memset(m->w + p.at + (size_t)o * (size_t)p.n_in + first, 0, (size_t)n * sizeof *m->w);
+}
+
+static void measure(struct structures *score, const struct train_model *m, enum importance method)
+{
+    struct thread_pool *pool;
+    struct mr_error err = {""};
+    int32_t token[TOK * WINDOWS];
+    for (int i = 0; i < TOK * WINDOWS; i++)
+        token[i] = (i * i * 7 + i * 13 + 5) % 251;
+    const struct text_windows windows = {
+        .tokens = {.id = token, .n = TOK * WINDOWS}, .n_tok = TOK, .n_window = WINDOWS, .n_train = WINDOWS};
+    assert_int_equal(pool_create(&pool, 2, NULL), MR_OK);
+    const struct importance_options o = {
+        .method = method, .windows = &windows, .memory_bytes = SIZE_MAX, .pool = pool, .cpu_features = fixture_cpu()};
+    assert_int_equal(structures_create(score, &m->h, &err), MR_OK);
+    if (importance_measure(score, m, &o, &err) != MR_OK)
+        fail_msg("%s", err.message);
+    pool_free(pool);
+}
+
+static void what_gives_nothing_goes_first(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2; i++)
+        for (enum importance method = 0; method < N_IMPORTANCES; method++) {
+            struct train_model m, out;
+            struct structures score, mask;
+            struct mr_error err = {""};
+            fixture_load(&m, i == 0 ? TINY("llama3") : TINY("qwen3"));
+            const struct hparams *h = &m.h;
+            const int group = h->head_dim * (h->n_head / h->n_head_kv);
+            for (int l = 0; l < h->n_layer; l++) { /* one of two heads, 32 of 96 channels, others in each layer */
+                zero_columns(&m, train_param(&m, l, PARAM_O), l % 2 * group, group);
+                zero_columns(&m, train_param(&m, l, PARAM_DOWN), 7 + 20 * l, 32);
+            }
+            measure(&score, &m, method);
+            assert_int_equal(structures_create(&mask, h, &err), MR_OK);
+            prune_choose(&mask, &score, (struct prune_shape){h->n_layer, 1, 64, h->n_embd});
+            assert_int_equal(prune_apply(&out, &m, &mask, &err), MR_OK);
+            assert_int_equal(out.h.n_ff, 64);
+            assert_int_equal(out.h.n_head_kv, 1);
+            assert_int_equal(out.h.n_head, h->n_head / 2);
+            assert_int_equal(out.n_weight, prune_weights(&m, prune_whole(&out.h)));
+            same_logits(&m, &out);
+            structures_release(&score);
+            structures_release(&mask);
+            train_model_release(&m);
+            train_model_release(&out);
+        }
+}
+
+static void a_layer_that_does_nothing_goes_first(void **state)
+{
+    (void)state;
+    struct train_model m, out;
+    struct structures score, mask;
+    fixture_load(&m, TINY("llama3"));
+    const struct param_place o = train_param(&m, 1, PARAM_O), down = train_param(&m, 1, PARAM_DOWN);
+    zero_columns(&m, o, 0, o.n_in);
+    zero_columns(&m, down, 0, down.n_in);
+    measure(&score, &m, IMPORTANCE_TAYLOR);
+    assert_int_equal(structures_create(&mask, &m.h, NULL), MR_OK);
+    prune_choose(&mask, &score, (struct prune_shape){1, m.h.n_head_kv, m.h.n_ff, m.h.n_embd});
+    assert_int_equal(prune_apply(&out, &m, &mask, NULL), MR_OK);
+    same_logits(&m, &out);
+    structures_release(&score);
+    structures_release(&mask);
+    train_model_release(&m);
+    train_model_release(&out);
+}
+
+static void equal_heads_merge_without_loss(void **state)
+{
+    (void)state;
+    struct train_model m, out;
+    struct mr_error err = {""};
+    fixture_load(&m, TINY("llama3"));
+    for (int l = 0; l < m.h.n_layer; l++)
+        for (int k = 0; k < 2; k++) {
+            const struct param_place p = train_param(&m, l, k == 0 ? PARAM_K : PARAM_V);
+            const size_t half = param_floats(p) / 2;
+            memcpy(m.w + p.at + half, m.w + p.at, half * sizeof *m.w);
+        }
+    assert_int_equal(prune_merge_heads(&out, &m, 1, &err), MR_OK);
+    assert_int_equal(out.h.n_head_kv, 1);
+    assert_int_equal(out.h.n_head, m.h.n_head);
+    same_logits(&m, &out);
+    train_model_release(&out);
+    assert_int_equal(prune_merge_heads(&out, &m, 3, &err), MR_BAD_INPUT);
+    train_model_release(&m);
+}
+
+static void shapes_meet_their_target_or_are_refused(void **state)
+{
+    (void)state;
+    struct train_model m;
+    struct prune_shape s;
+    struct mr_error err = {""};
+    fixture_load(&m, TINY("llama3"));
+    static const unsigned parts[] = {PRUNE_HEADS,
+                                     PRUNE_CHANNELS,
+                                     PRUNE_WIDTH,
+                                     PRUNE_LAYERS,
+                                     PRUNE_HEADS | PRUNE_CHANNELS,
+                                     PRUNE_HEADS | PRUNE_CHANNELS | PRUNE_WIDTH | PRUNE_LAYERS};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        const size_t target = m.n_weight - m.n_weight / 20;
+        assert_int_equal(prune_shape_for(&s, &m, parts[i], target, &err), MR_OK);
+        assert_true(prune_weights(&m, s) <= target && s.n_ff % PRUNE_TILE == 0 && s.n_embd % PRUNE_TILE == 0);
+        assert_int_equal(prune_shape_for(&s, &m, parts[i], 100, &err), MR_BAD_INPUT);
+    }
+    train_model_release(&m);
+}
+
+static void masks_that_leave_no_model_are_refused(void **state)
+{
+    (void)state;
+    struct train_model m, out;
+    struct structures mask;
+    struct mr_error err = {""};
+    fixture_load(&m, TINY("llama3"));
+    assert_int_equal(structures_create(&mask, &m.h, &err), MR_OK);
+    assert_int_equal(prune_apply(&out, &m, &mask, &err), MR_BAD_INPUT);
+    assert_non_null(strstr(err.message, "nothing"));
+    struct structures score = mask;
+    prune_choose(&mask, &score, prune_whole(&m.h));
+    mask.channel[3] = 0;
+    assert_int_equal(prune_apply(&out, &m, &mask, &err), MR_BAD_INPUT);
+    mask.channel[3] = 1;
+    assert_int_equal(prune_apply(&out, &m, &mask, &err), MR_OK);
+    assert_memory_equal(out.w, m.w, m.n_weight * sizeof *m.w);
+    structures_release(&mask);
+    train_model_release(&m);
+    train_model_release(&out);
+}
+
+static void a_width_is_pruned_in_every_place(void **state)
+{
+    (void)state;
+    struct train_model m, out;
+    struct structures score, mask;
+    struct mr_error err = {""};
+    fixture_load(&m, TINY("llama3"));
+    measure(&score, &m, IMPORTANCE_TAYLOR);
+    assert_int_equal(structures_create(&mask, &m.h, &err), MR_OK);
+    prune_choose(&mask, &score, (struct prune_shape){m.h.n_layer, m.h.n_head_kv, m.h.n_ff, 32});
+    assert_int_equal(prune_apply(&out, &m, &mask, &err), MR_OK);
+    assert_int_equal(out.h.n_embd, 32);
+    float *x = logits_of(&out);
+    for (int i = 0; i < TOK * 256; i++)
+        assert_true(isfinite(x[i]));
+    free(x);
+    train_model_release(&m);
+    train_model_release(&out);
+    fixture_load(&m, TINY("gemma3"));
+    structures_release(&mask);
+    assert_int_equal(structures_create(&mask, &m.h, &err), MR_OK);
+    struct structures same = mask;
+    prune_choose(&mask, &same, prune_whole(&m.h));
+    mask.width[0] = 0;
+    assert_int_equal(prune_apply(&out, &m, &mask, &err), MR_BAD_INPUT);
+    assert_non_null(strstr(err.message, "gemma3"));
+    structures_release(&score);
+    structures_release(&mask);
+    train_model_release(&m);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_gives_nothing_goes_first),         cmocka_unit_test(a_layer_that_does_nothing_goes_first),
+        cmocka_unit_test(equal_heads_merge_without_loss),        cmocka_unit_test(shapes_meet_their_target_or_are_refused),
+        cmocka_unit_test(masks_that_leave_no_model_are_refused), cmocka_unit_test(a_width_is_pruned_in_every_place),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
