@@ -6,6 +6,8 @@
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 /* Leaf 7, subleaf 1, bit 4 of EAX: compilers' own tests do not know it everywhere. The system enables its registers with
  * those of AVX2. */
@@ -13,6 +15,27 @@ static bool has_avx_vnni(void)
 {
     unsigned a, b, c, d;
     return __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a >> 4 & 1) != 0;
+}
+
+/* The system saves and restores the tiles: bits 17 and 18 of XCR0. Behind OSXSAVE, which AVX2 implies. */
+static bool system_keeps_tiles(void)
+{
+    unsigned low, high;
+    __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    return (low >> 17 & 3) == 3;
+}
+
+/* Leaf 7, EDX: bit 24 tiles, 25 int8, 22 bf16. Linux gives a process the room for tiles on demand (its documentation,
+ * x86/xstate): one that has not asked is ended by its first tile. All threads have what one has asked for. */
+static bool has_amx(void)
+{
+    enum {
+        ASK_FOR_FEATURE = 0x1023, /* ARCH_REQ_XCOMP_PERM */
+        TILE_DATA = 18
+    };
+    unsigned a, b, c, d;
+    return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d >> 24 & 1) != 0 && (d >> 25 & 1) != 0 && (d >> 22 & 1) != 0 &&
+           system_keeps_tiles() && syscall(SYS_arch_prctl, ASK_FOR_FEATURE, TILE_DATA) == 0;
 }
 
 unsigned cpu_detect(void)
@@ -30,6 +53,8 @@ unsigned cpu_detect(void)
             f |= CPU_AVX512_VNNI;
         if (__builtin_cpu_supports("avx512bf16"))
             f |= CPU_AVX512_BF16;
+        if ((f & CPU_AVX512_VNNI) != 0 && (f & CPU_AVX512_BF16) != 0 && has_amx())
+            f |= CPU_AMX;
     }
     return f;
 }
@@ -50,6 +75,7 @@ enum mr_status cpu_features(unsigned *out, const char *mask, struct mr_error *er
         {"avx512", CPU_AVX2 | CPU_AVX512, CPU_AVX512},
         {"avx512vnni", CPU_AVX2 | CPU_AVX_VNNI | CPU_AVX512 | CPU_AVX512_VNNI, CPU_AVX512_VNNI},
         {"avx512bf16", CPU_AVX2 | CPU_AVX_VNNI | CPU_AVX512 | CPU_AVX512_VNNI | CPU_AVX512_BF16, CPU_AVX512_BF16},
+        {"amx", CPU_AVX2 | CPU_AVX_VNNI | CPU_AVX512 | CPU_AVX512_VNNI | CPU_AVX512_BF16 | CPU_AMX, CPU_AMX},
     };
     const unsigned have = cpu_detect();
     *out = 0;
@@ -66,5 +92,6 @@ enum mr_status cpu_features(unsigned *out, const char *mask, struct mr_error *er
         return MR_OK;
     }
     return mr_fail(err, MR_BAD_INPUT,
-                   "MILLRACE_CPU=%s: unknown level; known are scalar, avx2, avxvnni, avx512, avx512vnni, avx512bf16", mask);
+                   "MILLRACE_CPU=%s: unknown level; known are scalar, avx2, avxvnni, avx512, avx512vnni, avx512bf16, amx",
+                   mask);
 }

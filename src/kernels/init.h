@@ -20,6 +20,7 @@ void kernels_init_avxvnni(struct kernels *k);
 void kernels_init_avx512(struct kernels *k);
 void kernels_init_avx512vnni(struct kernels *k);
 void kernels_init_avx512bf16(struct kernels *k);
+void kernels_init_amx(struct kernels *k);
 #endif
 
 #endif

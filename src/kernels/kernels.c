@@ -14,6 +14,7 @@ static const struct kernels_isa isas[] = {
     {"avx512", CPU_AVX2 | CPU_AVX512, kernels_init_avx512},
     {"avx512vnni", CPU_AVX2 | CPU_AVX512 | CPU_AVX512_VNNI, kernels_init_avx512vnni},
     {"avx512bf16", CPU_AVX2 | CPU_AVX512 | CPU_AVX512_BF16, kernels_init_avx512bf16},
+    {"amx", CPU_AVX2 | CPU_AVX512 | CPU_AVX512_VNNI | CPU_AVX512_BF16 | CPU_AMX, kernels_init_amx},
 #endif
 };
 

@@ -17,6 +17,7 @@ void peaks_select(struct peaks *p, unsigned cpu_features)
         {"avx512", CPU_AVX512, peaks_init_avx512},
         {"avx512vnni", CPU_AVX512_VNNI, peaks_init_avx512vnni},
         {"avx512bf16", CPU_AVX512_BF16, peaks_init_avx512bf16},
+        {"amx", CPU_AMX, peaks_init_amx},
 #endif
     };
     *p = (struct peaks){0};

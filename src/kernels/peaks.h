@@ -47,5 +47,6 @@ void peaks_init_avxvnni(struct peaks *p);
 void peaks_init_avx512(struct peaks *p);
 void peaks_init_avx512vnni(struct peaks *p);
 void peaks_init_avx512bf16(struct peaks *p);
+void peaks_init_amx(struct peaks *p);
 
 #endif

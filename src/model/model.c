@@ -26,8 +26,8 @@ const char *precision_name(enum precision p) { return precision_names[p]; }
 enum weight_form model_weight_form(enum precision p)
 {
     static const enum weight_form form[N_PRECISIONS] = {
-        [PRECISION_AUTO] = WEIGHT_AS_IT_IS, [PRECISION_FP32] = WEIGHT_F32,    [PRECISION_BF16] = WEIGHT_BF16,
-        [PRECISION_FP16] = WEIGHT_F16,      [PRECISION_INT8] = WEIGHT_8_BITS, [PRECISION_INT4] = WEIGHT_4_BITS,
+        [PRECISION_AUTO] = WEIGHT_AUTO, [PRECISION_FP32] = WEIGHT_F32,    [PRECISION_BF16] = WEIGHT_BF16,
+        [PRECISION_FP16] = WEIGHT_F16,  [PRECISION_INT8] = WEIGHT_8_BITS, [PRECISION_INT4] = WEIGHT_4_BITS,
     };
     return form[p];
 }
@@ -54,6 +54,7 @@ static void fill_info(struct model *m)
         .kv_type = kv_names[m->kv_type],
         .precision = precision_name(m->options.precision != PRECISION_AUTO ? m->options.precision
                                     : m->w.has_q8                          ? PRECISION_INT8
+                                    : m->w.rounds_bf16                     ? PRECISION_BF16
                                                                            : PRECISION_FP32),
         .n_vocab = h->n_vocab,
         .n_ctx_train = h->n_ctx_train,

@@ -80,6 +80,7 @@ static enum mr_status bind_matrix(struct loader *l, struct weight *out, struct d
     if (status != MR_OK)
         return mr_fail_in(err, status, "tensor '%s'", name);
     l->weights->has_q8 |= out->wants_q8;
+    l->weights->rounds_bf16 |= out->rounds_bf16;
     out->n_expert = n_expert;
     out->expert_bytes = size_align(out->bytes, ALIGN);
     if (n_expert > 0 && !size_mul(&out->bytes, out->expert_bytes, (size_t)n_expert))

@@ -32,6 +32,7 @@ struct weights {
     struct buffer *buffer;          /* of the layers' device */
     struct buffer *embed_buffer;    /* NULL where there is one device */
     bool has_q8;                    /* some product takes int8 activations */
+    bool rounds_bf16;               /* some product rounds its activations to bf16 */
     size_t bytes;
     int64_t n_parameter;
     size_t bytes_used; /* by one token: of a mixture, only its experts; so n_parameter_used */

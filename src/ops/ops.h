@@ -22,6 +22,7 @@ struct weight_source {
 /* How a device keeps a matrix, and with which activations it multiplies. */
 enum weight_form {
     WEIGHT_AS_IT_IS, /* the file's type; int8 activations where a product of it takes them, else f32 */
+    WEIGHT_AUTO,     /* as it is, but BF16 as below */
     WEIGHT_F32,      /* decoded; this and the next with f32 activations */
     WEIGHT_F16,
     WEIGHT_BF16,   /* activations rounded to bf16 where the device multiplies those, else f32 */

@@ -16,6 +16,7 @@ struct form {
 
 static const struct form forms[] = {
     [WEIGHT_AS_IT_IS] = {.to = -1, .int8 = true},
+    [WEIGHT_AUTO] = {.to = -1, .int8 = true, .bf16 = true},
     [WEIGHT_F32] = {.to = QUANT_F32},
     [WEIGHT_F16] = {.to = QUANT_F16},
     [WEIGHT_BF16] = {.to = QUANT_BF16, .bf16 = true},

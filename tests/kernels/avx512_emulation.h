@@ -62,6 +62,13 @@ EMULATED emulated_set1_ps(float x)
     return r;
 }
 
+EMULATED emulated_add_32(union emulated_512 a, union emulated_512 b)
+{
+    for (int i = 0; i < 16; i++)
+        a.u32[i] += b.u32[i];
+    return a;
+}
+
 EMULATED emulated_and(union emulated_512 a, union emulated_512 b)
 {
     for (int i = 0; i < 16; i++)
@@ -260,6 +267,7 @@ EMULATED emulated_dpbf16(union emulated_512 sum, union emulated_512 a, union emu
 #define _mm512_set1_ps(x)                 emulated_set1_ps(x)
 #define _mm512_setzero_si512()            emulated_set1_epi32(0)
 #define _mm512_setzero_ps()               emulated_set1_ps(0)
+#define _mm512_add_epi32(a, b)            emulated_add_32(a, b)
 #define _mm512_and_si512(a, b)            emulated_and(a, b)
 #define _mm512_or_si512(a, b)             emulated_or(a, b)
 #define _mm512_srli_epi16(a, n)           emulated_shift_16(a, (int)(n))

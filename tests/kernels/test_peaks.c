@@ -12,7 +12,7 @@
 #include "base/memory.h"
 #include "kernels/peaks.h"
 
-static const char *const level[] = {"scalar", "avx2", "avxvnni", "avx512", "avx512vnni", "avx512bf16"};
+static const char *const level[] = {"scalar", "avx2", "avxvnni", "avx512", "avx512vnni", "avx512bf16", "amx"};
 enum {
     N_LEVELS = sizeof level / sizeof *level,
     WORDS = 4096

@@ -5,7 +5,7 @@
 #include "kernels/pack/pack.h"
 
 #if defined(__x86_64__)
-#include "kernels/x86/simd_avx512.h"
+#include "kernels/x86/bf16_rows_avx512.h"
 #include "kernels/x86/x86.h"
 
 enum {
@@ -13,7 +13,6 @@ enum {
     CHUNK_IN = 256, /* and of more rows: 24 KB, beside 16 KB of weights in pairs */
     TILE_ROWS = 6,  /* times two panels: 12 sums hide the latency of vdpbf16ps */
     BLOCK_ROWS = 48,
-    PAIR = 2 * PANEL_NR, /* weights of two k of a panel */
     PREFETCH_BYTES = 4096
 };
 _Static_assert((int)FEW_IN *(int)TILE_ROWS == (int)CHUNK_IN * (int)BLOCK_ROWS, "they share memory");
@@ -33,12 +32,8 @@ struct span {
 /* Weights k and k + 1 of 16 outputs side by side. */
 SIMD512_INLINE __m512i load_pair(const struct span *s, const uint16_t *w, int k)
 {
-    if (s->in_pairs)
-        return simd512_load(w + (size_t)k * PANEL_NR);
-    static const uint16_t place[PAIR] = {0, 16, 1, 17, 2,  18, 3,  19, 4,  20, 5,  21, 6,  22, 7,  23,
-                                         8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
-    const __mmask32 there = s->n - k > 1 ? 0xffffffff : 0xffff;
-    return _mm512_permutexvar_epi16(simd512_load(place), _mm512_maskz_loadu_epi16(there, w + (size_t)k * PANEL_NR));
+    w += (size_t)k * PANEL_NR;
+    return s->in_pairs ? simd512_load(w) : bf16_pairs(w, s->n - k > 1);
 }
 
 SIMD512_INLINE __mmask16 outs_left(const struct span *s, int panel)
@@ -124,17 +119,6 @@ static void many_rows(struct span s, int n_row)
     }
 }
 
-/* n floats of each row as bf16, padded with zeros to whole registers. */
-static void round_rows(uint16_t *to, size_t ld_to, const char *x, size_t ld_x, int n_row, int n)
-{
-    for (int r = 0; r < n_row; r++)
-        for (int k = 0; k < n; k += SIMD512_FLOATS) {
-            const __mmask16 there = n - k >= SIMD512_FLOATS ? (__mmask16)0xffff : (__mmask16)((1u << (n - k)) - 1);
-            const __m512 v = _mm512_maskz_loadu_ps(there, (const float *)(x + (size_t)r * ld_x) + k);
-            _mm256_storeu_si256((__m256i *)(to + (size_t)r * ld_to + k), (__m256i)_mm512_cvtneps_pbh(v));
-        }
-}
-
 static void block_rows(float *out, size_t ld_out, const uint16_t *w, const char *x, size_t ld_x, int n_row, int n_out, int n_in)
 {
     _Alignas(64) uint16_t rounded[BLOCK_ROWS * CHUNK_IN];
@@ -143,7 +127,7 @@ static void block_rows(float *out, size_t ld_out, const uint16_t *w, const char 
     for (int first = 0; first < n_in; first += step) {
         s.n = n_in - first < step ? n_in - first : step;
         s.goes_on = first > 0;
-        round_rows(rounded, s.ld_x, x + sizeof(float) * (size_t)first, ld_x, n_row, s.n);
+        bf16_round_rows(rounded, s.ld_x, x + sizeof(float) * (size_t)first, ld_x, n_row, s.n);
         for (int o = 0; o < n_out; o += 2 * PANEL_NR) {
             s.w = w + (size_t)(o / PANEL_NR) * s.ld_w + (size_t)first * PANEL_NR;
             s.out = out + o;

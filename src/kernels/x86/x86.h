@@ -13,5 +13,7 @@ void matmul_q8_init_avxvnni(struct kernels *k);
 void matmul_f32_init_avx512(struct kernels *k);
 void matmul_q8_init_avx512vnni(struct kernels *k);
 void matmul_bf16_init_avx512bf16(struct kernels *k);
+void matmul_q8_init_amx(struct kernels *k);
+void matmul_bf16_init_amx(struct kernels *k);
 
 #endif
