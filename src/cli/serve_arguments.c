@@ -127,8 +127,8 @@ static enum mr_status make_settings(struct serve_arguments *a, const struct give
     MR_TRY(settings_read_environment(a->settings, environ, err));
     MR_TRY(take_given(a->settings, g, err));
     MR_TRY(settings_check(a->settings, err));
-    if (settings_values(a->settings)->model == NULL && !a->check)
-        return mr_fail(err, MR_BAD_INPUT, "-m, --model: a model file is required");
+    if (settings_values(a->settings)->model == NULL && settings_values(a->settings)->n_models == 0 && !a->check)
+        return mr_fail(err, MR_BAD_INPUT, "-m, --model: a model file is required, or --models");
     return MR_OK;
 }
 

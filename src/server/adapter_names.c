@@ -92,6 +92,8 @@ static enum mr_status add(struct adapter_names *a, struct named *added, struct m
 enum mr_status adapter_names_load(struct server *s, const char *name, const char *path, struct mr_error *err)
 {
     struct work w = {.model = s->model->model, .path = path};
+    if (!s->model->stays)
+        return mr_fail(err, MR_NO_SUPPORT, "adapters lie over the model of --model, and there is none");
     if (*name == '\0' || strlen(name) > ADAPTER_NAME_MAX)
         return mr_fail(err, MR_BAD_INPUT, "a name must have 1 to %d bytes", ADAPTER_NAME_MAX);
     if (strcmp(name, s->model->name) == 0 || adapter_names_find(s->adapters, name) != 0)

@@ -30,12 +30,12 @@ enum {
 struct dispatch {
     pthread_t thread;
     int epoll_fd, wake_fd;
+    pthread_mutex_t link_lock; /* of link; taken before an exchange's lock */
     struct engine_link *link[LINKS_MAX];
     pthread_mutex_t lock; /* of what follows */
     struct id_map exchanges;
     uint64_t last_serial;
     struct connections *connections;
-    _Atomic int n_link;
     bool stop, is_closed;
 };
 
@@ -69,6 +69,14 @@ static void take_events(struct dispatch *d, struct engine_link *l)
         pthread_mutex_unlock(&x->lock);
         exchange_drop(x);
     }
+}
+
+static void take_events_of(struct dispatch *d, int i)
+{
+    pthread_mutex_lock(&d->link_lock);
+    if (d->link[i] != NULL)
+        take_events(d, d->link[i]);
+    pthread_mutex_unlock(&d->link_lock);
 }
 
 void dispatch_leave(struct dispatch *d, uint64_t serial)
@@ -132,7 +140,7 @@ static void take_told(struct dispatch *d, const struct epoll_event *event)
     if (what == WAKE)
         (void)eventfd_read(d->wake_fd, &n);
     else if (what < LINKS_MAX)
-        take_events(d, d->link[what]);
+        take_events_of(d, (int)what);
     else
         dispatch_leave(d, what);
 }
@@ -167,6 +175,7 @@ enum mr_status dispatch_create(struct dispatch **out, struct mr_error *err)
     if (d == NULL)
         return mr_fail(err, MR_NO_MEMORY, "no memory for the server");
     pthread_mutex_init(&d->lock, NULL);
+    pthread_mutex_init(&d->link_lock, NULL);
     d->last_serial = FIRST_SERIAL - 1;
     d->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     d->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
@@ -193,6 +202,7 @@ void dispatch_free(struct dispatch *d)
     pthread_join(d->thread, NULL);
     id_map_release(&d->exchanges);
     pthread_mutex_destroy(&d->lock);
+    pthread_mutex_destroy(&d->link_lock);
     close(d->epoll_fd);
     close(d->wake_fd);
     free(d);
@@ -200,12 +210,28 @@ void dispatch_free(struct dispatch *d)
 
 enum mr_status dispatch_add_link(struct dispatch *d, struct engine_link *l, struct mr_error *err)
 {
-    const int i = atomic_load(&d->n_link);
+    int i = 0;
+    pthread_mutex_lock(&d->link_lock);
+    while (i < LINKS_MAX && d->link[i] != NULL)
+        i++;
+    if (i < LINKS_MAX)
+        d->link[i] = l;
+    pthread_mutex_unlock(&d->link_lock);
     if (i == LINKS_MAX)
         return mr_fail(err, MR_NO_SUPPORT, "more than %d engines", LINKS_MAX);
-    d->link[i] = l;
-    atomic_store(&d->n_link, i + 1);
     return watch(d, engine_link_event_fd(l), EPOLLIN, (uint64_t)i) ? MR_OK : mr_fail(err, MR_IO, "an engine cannot be watched");
+}
+
+void dispatch_remove_link(struct dispatch *d, struct engine_link *l)
+{
+    if (l == NULL)
+        return;
+    epoll_ctl(d->epoll_fd, EPOLL_CTL_DEL, engine_link_event_fd(l), NULL);
+    pthread_mutex_lock(&d->link_lock);
+    for (int i = 0; i < LINKS_MAX; i++)
+        if (d->link[i] == l)
+            d->link[i] = NULL;
+    pthread_mutex_unlock(&d->link_lock);
 }
 
 void dispatch_set_connections(struct dispatch *d, struct connections *c)

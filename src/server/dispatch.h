@@ -15,8 +15,11 @@ struct connections;
 enum mr_status dispatch_create(struct dispatch **out, struct mr_error *err);
 void dispatch_free(struct dispatch *d); /* takes NULL; no exchange is registered any more */
 
-/* Take events of this link, until dispatch_free. */
+/* Take events of this link, until dispatch_remove_link or dispatch_free. */
 enum mr_status dispatch_add_link(struct dispatch *d, struct engine_link *l, struct mr_error *err);
+/* Take none any more; it may then be freed. Waits for one that is being taken: no exchange's lock may be held. NULL: nothing.
+ */
+void dispatch_remove_link(struct dispatch *d, struct engine_link *l);
 /* Look after the time that these connections take; NULL: no longer. */
 void dispatch_set_connections(struct dispatch *d, struct connections *c);
 /* There is something to keep time for. */

@@ -199,9 +199,20 @@ void exchange_fail_status(struct exchange *x, enum mr_status status, const struc
     exchange_fail(x, &e);
 }
 
-void exchange_handle(struct exchange *x)
+void exchange_await(struct exchange *x, struct hosted_model *model) { x->awaited = model; }
+
+enum mr_status exchange_park(struct exchange *x)
+{
+    const enum mr_status status = dispatch_add(x->server->dispatch, x);
+    x->is_working = x->is_waiting = status == MR_OK;
+    return status;
+}
+
+bool exchange_handle(struct exchange *x)
 {
     x->route.endpoint->handle(x);
+    if (x->awaited != NULL)
+        return false;
     pthread_mutex_lock(&x->lock);
     if (x->http == 0 && !x->is_generating && !x->is_gone) {
         struct api_error e;
@@ -209,4 +220,5 @@ void exchange_handle(struct exchange *x)
         exchange_fail_locked(x, &e);
     }
     pthread_mutex_unlock(&x->lock);
+    return true;
 }

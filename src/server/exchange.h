@@ -65,6 +65,10 @@ struct responder {
 
 struct hosted_model;
 
+/* The model is not loaded: the handler returns without a reply, and is called again once it is; where that cannot be, the
+ * exchange fails. */
+void exchange_await(struct exchange *x, struct hosted_model *model);
+
 /* Give the requests (copied) to the model's engine and reply with their events. key, arrival_us and the adapter's life are the
  * exchange's work. self is the exchange's from now on, on failure too. */
 void exchange_generate(struct exchange *x, struct hosted_model *model, const struct mr_request *request, int n,

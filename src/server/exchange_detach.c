@@ -32,6 +32,7 @@ struct exchange *exchange_detach(const struct exchange *x)
     d->key = x->key;
     api_key_hold(d->key);
     d->times = x->times;
+    d->loading_us = x->loading_us;
     memcpy(d->id, x->id, sizeof d->id);
     memcpy(d->method, x->method, sizeof d->method);
     d->is_waiting = true;

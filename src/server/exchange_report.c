@@ -18,8 +18,11 @@ enum mr_status exchange_report_prepare(struct exchange *x, int n)
 
 void exchange_report_begin(struct exchange *x, int i, int32_t n)
 {
-    x->life[i] = (struct request_life){
-        .begin_us = x->times.begin_us, .arrival_us = x->times.arrival_us, .submit_us = clock_us(), .n_answers = n};
+    x->life[i] = (struct request_life){.begin_us = x->times.begin_us,
+                                       .arrival_us = x->times.arrival_us,
+                                       .submit_us = clock_us(),
+                                       .loading_us = x->loading_us,
+                                       .n_answers = n};
     metrics_request_begin(x->model->metrics, &x->life[i]);
 }
 

@@ -64,6 +64,8 @@ struct exchange {
     bool is_queued;           /* the transport's: the reply is on its way */
     int64_t n_sent;           /* the transport's: bytes of the body */
     struct exchange *next_job;
+    struct hosted_model *awaited;         /* the model that the handler waits for; NULL: it does not */
+    int64_t awaited_since_us, loading_us; /* loading_us: what such waits took */
 
     pthread_mutex_t lock;
     bool is_waiting; /* the transport waits for resume */
@@ -100,8 +102,11 @@ void exchange_drop(struct exchange *x); /* frees it with the last one; takes NUL
 /* The client's own id, where it is one, or a new one; and the trace that the request belongs to. */
 void exchange_choose_id(struct exchange *x);
 
-/* Call the endpoint's handler. What it leaves without a reply gets 500. */
-void exchange_handle(struct exchange *x);
+/* Call the endpoint's handler. What it leaves without a reply gets 500. false: it waits for a model, and its transport, once it
+ * is suspended, calls exchange_park. */
+bool exchange_handle(struct exchange *x);
+/* The lock is held: it belongs to a worker from now on. */
+enum mr_status exchange_park(struct exchange *x);
 
 /* An event of the i-th request. The lock is held. */
 void exchange_take_event(struct exchange *x, int i, const struct mr_event *event, int64_t retry_after_ms);

@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/cpu_limit.h"
 #include "base/memory.h"
 #include "base/memory_free.h"
@@ -17,6 +17,7 @@
 #include "server/engine_pool.h"
 #include "server/engine_process.h"
 #include "server/memory_pool.h"
+#include "server/metrics.h"
 #include "server/settings.h"
 #include "server/shared_weights.h"
 #include "server/text_file.h"
@@ -27,18 +28,10 @@ enum {
     PIN_BYTES_MAX = 64 << 20
 };
 
-/* "SmolLM2-135M-Instruct.Q4_1" of "models/SmolLM2-135M-Instruct.Q4_1.gguf". */
-static char *stem(const char *path)
-{
-    const char *slash = strrchr(path, '/'), *name = slash != NULL ? slash + 1 : path;
-    const char *dot = strrchr(name, '.');
-    return mem_string(name, dot != NULL && dot > name ? (size_t)(dot - name) : strlen(name));
-}
-
 static enum mr_status open_template(struct hosted_model *m, const struct server_settings *s, struct mr_error *err)
 {
     struct string_buffer source;
-    if (s->chat_template == NULL) {
+    if (s->chat_template == NULL || !m->stays) { /* it was given for the first model */
         const enum mr_status status = chat_prompt_create(&m->chat, m->model, NULL, 0, err);
         return status == MR_NOT_FOUND ? MR_OK : status; /* it can still continue texts */
     }
@@ -76,12 +69,13 @@ static enum mr_status read_pin(const struct hosted_model *m, const char *path, i
 static enum mr_status read_pins(struct pinned_prompts *p, const struct hosted_model *m, const struct server_settings *s,
                                 struct mr_options *options, struct mr_error *err)
 {
-    const size_t n_pin = (size_t)s->n_pin;
+    const int n_wanted = m->stays ? s->n_pin : 0; /* they were given for the first model */
+    const size_t n_pin = (size_t)n_wanted;
     p->ids = mem_zero_array(n_pin, sizeof(int32_t *));
     p->n = mem_zero_array(n_pin, sizeof *p->n);
     if (p->ids == NULL || p->n == NULL)
         return mr_fail(err, MR_NO_MEMORY, "no memory for the prompts to pin");
-    for (; p->n_pin < s->n_pin; p->n_pin++) {
+    for (; p->n_pin < n_wanted; p->n_pin++) {
         const int i = p->n_pin;
         MR_TRY(read_pin(m, s->pin[i], &p->ids[i], &p->n[i], err));
         if (p->n[i] > MR_PIN_TOKENS_MAX - options->pin_tokens)
@@ -91,7 +85,7 @@ static enum mr_status read_pins(struct pinned_prompts *p, const struct hosted_mo
     return MR_OK;
 }
 
-static bool has_pool(const struct server_settings *s) { return s->warm_active > 1 || s->warm_standby > 0; }
+bool hosted_model_has_pool(const struct server_settings *s) { return s->warm_active > 1 || s->warm_standby > 0; }
 
 static int32_t share(int32_t whole, int32_t n) { return whole / n + (whole % n > 0); }
 
@@ -114,7 +108,7 @@ static enum mr_status start_pool(struct hosted_model *m, const struct server_set
 {
     char unnamed[32];
     snprintf(unnamed, sizeof unnamed, "/proc/self/fd/%d", ENGINE_PROCESS_MODEL_FD);
-    struct engine_pool_options pool = {.config = {.path = m->shared_fd >= 0 ? unnamed : s->model,
+    struct engine_pool_options pool = {.config = {.path = m->shared_fd >= 0 ? unnamed : m->path,
                                                   .options = *options,
                                                   .n_active = s->warm_active,
                                                   .mlock = s->mlock,
@@ -129,19 +123,18 @@ static enum mr_status start_pool(struct hosted_model *m, const struct server_set
 }
 
 /* The weights are packed once, and the file mapped here for its tokenizer alone. */
-static enum mr_status open_shared(struct hosted_model *m, const struct server_settings *s, const struct mr_options *options,
-                                  struct mr_error *err)
+static enum mr_status open_shared(struct hosted_model *m, const struct mr_options *options, struct mr_error *err)
 {
     struct mr_options own = *options;
     char path[32];
-    MR_TRY(mr_model_open(&m->model, s->model, options, err));
+    MR_TRY(mr_model_open(&m->model, m->path, options, err));
     if (!gguf_is_packed(m->model->file)) {
         MR_TRY(shared_weights_make(&m->shared_fd, m->model, options->progress, options->progress_context, err));
         snprintf(path, sizeof path, "/proc/self/fd/%d", m->shared_fd);
     }
     mr_model_close(m->model);
     own.threads = 1;
-    return mr_model_open(&m->model, m->shared_fd >= 0 ? path : s->model, &own, err);
+    return mr_model_open(&m->model, m->shared_fd >= 0 ? path : m->path, &own, err);
 }
 
 static enum mr_status start_engine(struct hosted_model *m, const struct server_settings *s, struct mr_options *options,
@@ -151,24 +144,31 @@ static enum mr_status start_engine(struct hosted_model *m, const struct server_s
     struct pinned_prompts pins = {0};
     enum mr_status status = read_pins(&pins, m, s, options, err);
     if (status == MR_OK)
-        status = has_pool(s) ? start_pool(m, s, options, &pins, progress, context, err)
-                             : warm_engine_create(&m->engine, m->model, options, &pins, err);
+        status = hosted_model_has_pool(s) ? start_pool(m, s, options, &pins, progress, context, err)
+                                          : warm_engine_create(&m->engine, m->model, options, &pins, err);
     pins_release(&pins);
     return status;
 }
 
-enum mr_status hosted_model_open(struct hosted_model *m, const struct server_settings *s,
-                                 bool (*progress)(void *context, size_t done, size_t total), void *context,
-                                 struct mr_error *err)
+static void read_stats(const void *link, struct mr_engine_stats *out)
+{
+    engine_link_stats((struct engine_link *)(uintptr_t)link, out); /* which locks itself */
+}
+
+static void read_processes(const void *link, struct engine_pool_counts *out)
+{
+    engine_pool_counts((struct engine_link *)(uintptr_t)link, out);
+}
+
+static void see_step(void *context, const struct mr_engine_stats *stats) { metrics_step(context, stats); }
+
+static enum mr_status open_all(struct hosted_model *m, const struct server_settings *s,
+                               bool (*progress)(void *context, size_t done, size_t total), void *context, struct mr_error *err)
 {
     struct mr_options options = s->engine;
-    *m = (struct hosted_model){.created = (int64_t)time(NULL), .shared_fd = -1};
-    m->name = s->alias != NULL ? mem_string(s->alias, strlen(s->alias)) : stem(s->model);
-    if (m->name == NULL)
-        return mr_fail(err, MR_NO_MEMORY, "no memory for the model's name");
     options.progress = progress;
     options.progress_context = context;
-    MR_TRY(has_pool(s) ? open_shared(m, s, &options, err) : mr_model_open(&m->model, s->model, &options, err));
+    MR_TRY(hosted_model_has_pool(s) ? open_shared(m, &options, err) : mr_model_open(&m->model, m->path, &options, err));
     options.progress = NULL;
     options.progress_context = NULL;
     mr_model_info(m->model, &m->info);
@@ -182,13 +182,41 @@ enum mr_status hosted_model_open(struct hosted_model *m, const struct server_set
     return MR_OK;
 }
 
-void hosted_model_release(struct hosted_model *m)
+enum mr_status hosted_model_load(struct hosted_model *m, struct server *s,
+                                 bool (*progress)(void *context, size_t done, size_t total), void *context,
+                                 struct mr_error *err)
 {
+    const int64_t begin_us = clock_us();
+    MR_TRY(open_all(m, s->settings, progress, context, err));
+    metrics_set_source(m->metrics, &(struct metrics_source){.stats = read_stats,
+                                                            .processes = engine_link_is_pool(m->engine) ? read_processes : NULL,
+                                                            .context = m->engine,
+                                                            .info = m->info,
+                                                            .load_s = (double)(clock_us() - begin_us) * 1e-6});
+    engine_link_set_observer(m->engine, see_step, m->metrics);
+    return MR_OK;
+}
+
+void hosted_model_unload(struct hosted_model *m)
+{
+    if (m->metrics != NULL)
+        metrics_set_source(m->metrics, NULL);
     engine_link_free(m->engine);
     chat_prompt_free(m->chat);
     mr_model_close(m->model);
-    free(m->name);
     if (m->shared_fd >= 0)
         close(m->shared_fd);
+    m->engine = NULL;
+    m->chat = NULL;
+    m->model = NULL;
+    m->info = (struct mr_model_info){0};
+    m->shared_fd = -1;
+}
+
+void hosted_model_release(struct hosted_model *m)
+{
+    hosted_model_unload(m);
+    free(m->name);
+    free(m->path);
     *m = (struct hosted_model){.shared_fd = -1};
 }

@@ -1,14 +1,20 @@
-/* hosted_model.h: a model from its file to a warm engine. */
+/* hosted_model.h: a model from its file to a warm engine, and back. */
 #ifndef SERVER_HOSTED_MODEL_H
 #define SERVER_HOSTED_MODEL_H
 
 #include "server/server.h"
 
-/* Load the settings' model, its template and prompts to pin, start its engine, and have it answer one token. Release it on
+struct server_settings;
+
+/* Open its file, template and prompts to pin, start its engine, have it answer one token, and tell its metrics. Unload it on
  * failure, too. */
-enum mr_status hosted_model_open(struct hosted_model *m, const struct server_settings *settings,
+enum mr_status hosted_model_load(struct hosted_model *m, struct server *s,
                                  bool (*progress)(void *context, size_t done, size_t total), void *context,
                                  struct mr_error *err);
-void hosted_model_release(struct hosted_model *m);
+void hosted_model_unload(struct hosted_model *m);  /* nothing where it is not loaded */
+void hosted_model_release(struct hosted_model *m); /* unloads it, and forgets its name */
+
+/* Whether engines are processes. */
+bool hosted_model_has_pool(const struct server_settings *s);
 
 #endif

@@ -24,6 +24,7 @@
 #include "server/settings.h"
 #include "server/text_file.h"
 #include "server/workers.h"
+#include "server/model_store.h"
 
 enum {
     HEADER_BYTES_MAX = 32 << 10, /* of one connection: request line and headers, and a piece of the body */
@@ -265,16 +266,20 @@ static void check_phase(struct exchange *x)
     x->refusal.retry_after_ms = LOADING_RETRY_MS;
 }
 
-static enum MHD_Result give_to_worker(struct exchange *x)
+static void work_later(struct exchange *x) { workers_add(x->server->workers, x); }
+
+static void wait_for_model(struct exchange *x) { model_store_wait(x->server->store, x); }
+
+/* Suspend it, and hand it to whoever goes on with it. */
+static enum MHD_Result hand_over(struct exchange *x, void (*to)(struct exchange *x))
 {
     pthread_mutex_lock(&x->lock);
-    const enum mr_status status = dispatch_add(x->server->dispatch, x);
-    x->is_working = x->is_waiting = status == MR_OK;
+    const enum mr_status status = exchange_park(x);
     if (status == MR_OK)
         MHD_suspend_connection(x->connection);
     pthread_mutex_unlock(&x->lock);
     if (status == MR_OK) {
-        workers_add(x->server->workers, x);
+        to(x);
         return MHD_YES;
     }
     exchange_fail_status(x, status, NULL);
@@ -297,9 +302,9 @@ static enum MHD_Result answer(struct http *h, struct exchange *x)
         exchange_set_header(x, "Allow", x->route.methods);
         exchange_reply(x, 204, "text/plain", "", 0);
     } else if (x->body.n > LONG_BODY_BYTES) {
-        return give_to_worker(x);
-    } else {
-        exchange_handle(x);
+        return hand_over(x, work_later);
+    } else if (!exchange_handle(x)) {
+        return hand_over(x, wait_for_model);
     }
     return send_or_wait(x);
 }

@@ -17,13 +17,12 @@
 #include "server/api/embedding_cache.h"
 #include "server/api/stored_responses.h"
 #include "server/dispatch.h"
-#include "server/engine_link.h"
-#include "server/engine_pool.h"
 #include "server/exchange_state.h"
 #include "server/hosted_model.h"
 #include "server/http.h"
 #include "server/keys.h"
 #include "server/metrics.h"
+#include "server/model_store.h"
 #include "server/settings.h"
 #include "server/trace_export.h"
 #include "server/workers.h"
@@ -57,7 +56,12 @@ static enum mr_status start_parts(struct server *s, struct mr_error *err)
         MR_TRY(trace_export_create(&s->traces, settings->otlp_endpoint, s->metrics, err));
     MR_TRY(access_log_open(&s->access_log, settings->access_log, err));
     MR_TRY(dispatch_create(&s->dispatch, err));
-    return workers_create(&s->workers, err);
+    MR_TRY(workers_create(&s->workers, err));
+    MR_TRY(model_store_list(s, err));
+    for (int i = 0; i < s->n_model; i++)
+        if ((s->model[i].metrics = metrics_model(s->metrics, s->model[i].name)) == NULL)
+            return mr_fail(err, MR_NO_MEMORY, "no memory for the metrics");
+    return model_store_create(&s->store, s, err);
 }
 
 static enum mr_status start(struct server **out, const struct server_settings *settings, bool listens, struct mr_error *err)
@@ -89,18 +93,6 @@ enum mr_status server_start_local(struct server **out, const struct server_setti
     return start(out, settings, false, err);
 }
 
-static void read_stats(const void *link, struct mr_engine_stats *out)
-{
-    engine_link_stats((struct engine_link *)(uintptr_t)link, out); /* which locks itself */
-}
-
-static void read_processes(const void *link, struct engine_pool_counts *out)
-{
-    engine_pool_counts((struct engine_link *)(uintptr_t)link, out);
-}
-
-static void see_step(void *context, const struct mr_engine_stats *stats) { metrics_step(context, stats); }
-
 /* For about a fifth of a second; where it cannot be measured MFU and MBU are not told. */
 static enum mr_status measure_machine(struct server *s, int n_threads, struct mr_error *err)
 {
@@ -112,34 +104,15 @@ static enum mr_status measure_machine(struct server *s, int n_threads, struct mr
     return MR_OK;
 }
 
-static enum mr_status measure_model(struct server *s, struct hosted_model *m, int64_t begin_us, struct mr_error *err)
-{
-    m->metrics = metrics_model(s->metrics, m->name);
-    if (m->metrics == NULL)
-        return mr_fail(err, MR_NO_MEMORY, "no memory for the metrics");
-    metrics_set_source(m->metrics, &(struct metrics_source){.stats = read_stats,
-                                                            .processes = engine_link_is_pool(m->engine) ? read_processes : NULL,
-                                                            .context = m->engine,
-                                                            .info = m->info,
-                                                            .load_s = (double)(clock_us() - begin_us) * 1e-6});
-    engine_link_set_observer(m->engine, see_step, m->metrics);
-    return measure_machine(s, m->info.threads, err);
-}
-
 enum mr_status server_load(struct server *s, bool (*progress)(void *context, size_t done, size_t total), void *context,
                            struct mr_error *err)
 {
-    s->model = mem_zero_array(1, sizeof *s->model);
-    if (s->model == NULL)
-        return mr_fail(err, MR_NO_MEMORY, "no memory for the model");
-    s->n_model = 1;
-    const int64_t begin_us = clock_us();
-    MR_TRY(hosted_model_open(s->model, s->settings, progress, context, err));
-    MR_TRY(measure_model(s, s->model, begin_us, err));
+    MR_TRY(measure_machine(s, s->settings->engine.threads > 0 ? s->settings->engine.threads : cpu_limit(), err));
+    if (s->settings->model != NULL)
+        MR_TRY(model_store_load_first(s->store, progress, context, err));
     /* Pages are locked as they are first touched: the cache's memory is far larger than what is used of it. */
-    if (s->settings->mlock && !engine_link_is_pool(s->model->engine) && mlockall(MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT) != 0)
+    if (s->settings->mlock && !hosted_model_has_pool(s->settings) && mlockall(MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT) != 0)
         return mr_fail(err, MR_NO_SUPPORT, "mlock: %s; the limit is that of ulimit -l", strerror(errno));
-    MR_TRY(dispatch_add_link(s->dispatch, s->model->engine, err));
     MR_TRY(adapter_names_load_all(s, err));
     atomic_store_explicit(&s->phase, SERVER_READY, memory_order_release);
     return MR_OK;
@@ -152,11 +125,22 @@ struct hosted_model *server_find_model(struct server *s, const char *name)
     if (server_get_phase(s) == SERVER_LOADING)
         return NULL;
     if (name == NULL || *name == '\0')
-        return s->n_model == 1 ? s->model : NULL;
+        return s->n_model == 1 || (s->n_model > 1 && s->model->stays) ? s->model : NULL;
     for (int i = 0; i < s->n_model; i++)
         if (strcmp(s->model[i].name, name) == 0)
             return &s->model[i];
     return NULL;
+}
+
+bool server_take_model(struct server *s, struct hosted_model *m) { return model_store_take(s->store, m); }
+
+bool server_peek_model(struct server *s, struct hosted_model *m) { return model_store_peek(s->store, m); }
+
+void server_give_model(struct server *s, struct hosted_model *m) { model_store_give(s->store, m); }
+
+void server_touch_model(struct server *s, struct hosted_model *m, int64_t keep_alive_us)
+{
+    model_store_touch(s->store, m, keep_alive_us);
 }
 
 static void wait_a_little(void) { nanosleep(&(struct timespec){.tv_nsec = POLL_MS * 1000000}, NULL); }
@@ -187,16 +171,15 @@ void server_free(struct server *s)
 {
     if (s == NULL)
         return;
+    model_store_stop(s->store);
     if (s->dispatch != NULL)
         end_exchanges(s);
     workers_free(s->workers);
     http_free(s->http);
     dispatch_free(s->dispatch);
-    for (int i = 0; i < s->n_model; i++) {
-        if (s->model[i].metrics != NULL)
-            metrics_set_source(s->model[i].metrics, NULL);
+    for (int i = 0; i < s->n_model; i++)
         hosted_model_release(&s->model[i]);
-    }
+    model_store_free(s->store);
     free(s->model);
     access_log_close(s->access_log);
     trace_export_free(s->traces);

@@ -18,14 +18,37 @@ struct adapter_names;    /* adapter_names.h */
 struct access_log;       /* access_log.h */
 struct stored_responses; /* api/stored_responses.h */
 struct embedding_cache;  /* api/embedding_cache.h */
+struct model_store;      /* model_store.h */
+struct exchange;         /* exchange.h */
 
-/* A model by its name in the API. */
+enum model_phase {
+    MODEL_UNLOADED,
+    MODEL_LOADING,
+    MODEL_LOADED,
+    MODEL_UNLOADING
+};
+
+/* The store's part of a model (model_store.h). */
+struct model_use {
+    enum model_phase phase;
+    bool is_leaving; /* no new request may use it: another model waits for its place */
+    int n_user;
+    int64_t used_us, expires_us;
+    size_t bytes;             /* weights, keys and values; 0: it has not been loaded yet */
+    struct exchange *waiting; /* a list by next_job */
+};
+
+/* A model by its name in the API. What a file has to be read for is there while it is loaded: take it first. */
 struct hosted_model {
-    char *name;
+    char *name, *path;
+    int64_t file_bytes;
+    bool stays; /* it is loaded at the start, and never unloaded */
+    struct model_use use;
+    struct model_metrics *metrics; /* always there */
+    /* while it is loaded: */
     struct mr_model *model;   /* tokenising may go on beside the engine; for all else there is the link */
     struct chat_prompt *chat; /* NULL: it has no template */
     struct engine_link *engine;
-    struct model_metrics *metrics;
     struct mr_model_info info;
     int32_t n_ctx;
     int64_t created; /* seconds since the epoch */
@@ -34,7 +57,7 @@ struct hosted_model {
 
 /* In this order, none twice. */
 enum server_phase {
-    SERVER_LOADING, /* model is not set yet */
+    SERVER_LOADING,
     SERVER_READY,
     SERVER_DRAINING /* no new request is let in */
 };
@@ -43,8 +66,9 @@ struct server {
     const struct server_settings *settings;
     struct key_ring *keys; /* NULL: none needed */
     struct metrics *metrics;
-    struct hosted_model *model;
+    struct hosted_model *model; /* the first one is that of requests that name none, where it stays loaded */
     int n_model;
+    struct model_store *store;
     _Atomic int phase; /* enum server_phase */
     int64_t start_us;
     struct dispatch *dispatch;
@@ -76,7 +100,17 @@ static inline enum server_phase server_get_phase(struct server *s)
     return (enum server_phase)atomic_load_explicit(&s->phase, memory_order_acquire);
 }
 
-/* By name, alias or the name of an adapter; NULL: no such model. name NULL or "": the only one. */
+/* By name or alias, loaded or not; NULL: no such model. name NULL or "": the first one, where it stays loaded or is the only
+ * one. */
 struct hosted_model *server_find_model(struct server *s, const char *name);
+/* false: it is not loaded; exchange_await waits until it is. Else it stays loaded until it is given back. */
+bool server_take_model(struct server *s, struct hosted_model *m);
+/* The same to look at it, also while another model waits for its place. */
+bool server_peek_model(struct server *s, struct hosted_model *m);
+void server_give_model(struct server *s, struct hosted_model *m);
+
+#define SERVER_KEEP_ALIVE INT64_MIN /* as the settings say */
+/* A request for it has ended: from now on it stays loaded for so long; negative: for ever. */
+void server_touch_model(struct server *s, struct hosted_model *m, int64_t keep_alive_us);
 
 #endif

@@ -7,8 +7,14 @@
 #include "millrace.h"
 
 struct server_settings {
-    const char *model; /* file */
-    const char *alias; /* its name in the API; NULL: the file's stem */
+    const char *model;         /* file */
+    const char *alias;         /* its name in the API; NULL: the file's stem */
+    const char *const *models; /* more of them: "FILE", "NAME=FILE" or a folder; n_models of these */
+    int32_t n_models;
+    int32_t models_max;           /* loaded at a time; 0: no limit */
+    size_t models_bytes;          /* of those that are loaded; 0: no limit */
+    int32_t model_keep_alive_s;   /* after the last request; -1: for ever */
+    int32_t model_load_timeout_s; /* for a request that waits for its model */
     const char *chat_template;
     struct mr_options engine;
     const char *host;

@@ -16,7 +16,10 @@ void server_settings_defaults(struct server_settings *s)
                                   .idle_timeout_s = 120,
                                   .keep_alive_s = 10,
                                   .drain_s = 30,
-                                  .warm_active = 1};
+                                  .warm_active = 1,
+                                  .models_max = 4,
+                                  .model_keep_alive_s = 300,
+                                  .model_load_timeout_s = 120};
     mr_options_defaults(&s->engine);
     mr_sampling_defaults(&s->sampling);
     s->engine.max_running = MAX_RUNNING;

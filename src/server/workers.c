@@ -6,6 +6,8 @@
 #include "base/memory.h"
 #include "base/thread_start.h"
 #include "server/exchange_state.h"
+#include "server/model_store.h"
+#include "server/server.h"
 
 enum {
     N_WORKER = 2
@@ -25,8 +27,11 @@ static void work_on(struct exchange *x)
     pthread_mutex_lock(&x->lock);
     const bool is_gone = x->is_gone;
     pthread_mutex_unlock(&x->lock);
-    if (!is_gone)
-        exchange_handle(x);
+    if (!is_gone && !exchange_handle(x)) {
+        model_store_wait(x->server->store, x); /* it stays suspended */
+        exchange_drop(x);
+        return;
+    }
     pthread_mutex_lock(&x->lock);
     x->is_working = false;
     if (x->is_gone || x->http != 0)

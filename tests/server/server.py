@@ -38,7 +38,7 @@ class Server:
 
     def __init__(self, *options, model=SMOLLM2, wait=True, env=None, scheme="http"):
         self.errors = tempfile.TemporaryFile("w+")
-        command = [MILLRACE, "serve", "-m", model, *OPTIONS, *options]
+        command = [MILLRACE, "serve", *(("-m", model) if model else ()), *OPTIONS, *options]
         self.process = subprocess.Popen([str(c) for c in command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                         stderr=self.errors, env=None if env is None else {**os.environ, **env})
         self.output = b""

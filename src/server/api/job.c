@@ -10,6 +10,7 @@
 #include "base/random.h"
 #include "engine/loaded_model.h"
 #include "server/adapter_names.h"
+#include "server/keys.h"
 #include "server/settings.h"
 
 /* Ollama's clients may write a tag behind the name. */
@@ -48,6 +49,8 @@ static void find_model(struct job *j)
         j->model = find_tagged(j, name);
     if (j->model == NULL && name != NULL)
         j->model = find_adapter(j, name);
+    if (j->model != NULL && exchange_key(j->x) != NULL && !api_key_allows(exchange_key(j->x), j->model->name))
+        j->model = NULL; /* it is not even loaded for such a key */
     if (j->model == NULL) {
         api_error_at(&j->error, 404, "model", "'%.80s' does not exist here", name != NULL ? name : "");
         j->error.code = "model_not_found";
@@ -72,11 +75,18 @@ struct job *job_open_value(struct exchange *x, json_t *body, const struct dialec
     j->created = (int64_t)time(NULL);
     arena_init(&j->arena, JOB_ARENA_MAX);
     mr_request_defaults(&j->base);
+    j->keep_alive_us = SERVER_KEEP_ALIVE;
     j->base.sampling = exchange_server(x)->settings->sampling;
     snprintf(j->id, sizeof j->id, "%s%016llx%08x", prefix, (unsigned long long)random_seed(), (unsigned)random_seed());
     find_model(j);
     if (j->error.http != 0) {
         job_fail(j);
+        return NULL;
+    }
+    j->holds_model = server_take_model(exchange_server(x), j->model);
+    if (!j->holds_model) {
+        exchange_await(x, j->model);
+        job_free(j);
         return NULL;
     }
     return j;
@@ -108,6 +118,10 @@ void job_free(struct job *j)
         token_scores_release(&j->prompt_scores[i]);
     }
     mr_calls_free(j->calls);
+    if (j->holds_model) {
+        server_touch_model(exchange_server(j->x), j->model, j->keep_alive_us);
+        server_give_model(exchange_server(j->x), j->model);
+    }
     arena_release(&j->arena);
     json_decref(j->body);
     free(j);

@@ -33,6 +33,8 @@ struct job {
     struct exchange *x;
     const struct dialect *dialect;
     struct hosted_model *model;
+    bool holds_model;
+    int64_t keep_alive_us; /* for the model, from the end of this request on; SERVER_KEEP_ALIVE: as the settings say */
     json_t *body;
     struct json_fields fields; /* of the body */
     struct api_error error;

@@ -16,7 +16,7 @@ void ollama_write_error(const struct api_error *e, struct string_buffer *out);
 
 /* A time as Ollama writes it: "2026-01-02T03:04:05Z". */
 void ollama_time(char out[32], int64_t seconds);
-/* `options`, `format`, `think`, `stream` (on unless it says otherwise) and `keep_alive`, which is accepted and has no use. */
+/* `options`, `format`, `think`, `stream` (on unless it says otherwise) and `keep_alive`. */
 void ollama_read_common(struct job *j);
 /* think, as chat templates know it; NULL: not there. */
 json_t *ollama_template_arguments(struct job *j);

@@ -149,13 +149,13 @@ static struct job *open_job(struct exchange *x, bool generate)
     return j;
 }
 
-/* Reply to a request that only loads, which has been done long ago. */
+/* Reply to a request that only loads, which has been done, or unloads, which its end does. */
 static void reply_loaded(struct job *j)
 {
     json_t *reply = head(j);
     set_text(j, reply, text("", 0), NULL, NULL);
     json_object_set_new(reply, "done", json_true());
-    json_object_set_new(reply, "done_reason", json_string("load"));
+    json_object_set_new(reply, "done_reason", json_string(j->keep_alive_us == 0 ? "unload" : "load"));
     exchange_reply_json(j->x, 200, reply);
     job_free(j);
 }

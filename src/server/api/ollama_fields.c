@@ -2,6 +2,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/number_text.h"
 #include "engine/loaded_model.h"
 #include "server/api/json_text.h"
 #include "server/api/ollama.h"
@@ -55,6 +56,56 @@ static void read_format(struct job *j)
     j->constraint = "format";
 }
 
+/* "1h30m", "2.5s", "-1"; a number alone counts seconds. false: it is none. */
+static bool read_duration(const char *text, double *seconds)
+{
+    static const struct {
+        const char *unit;
+        double s;
+    } units[] = {{"ms", 1e-3}, {"us", 1e-6}, {"ns", 1e-9}, {"h", 3600}, {"m", 60}, {"s", 1}};
+    const bool is_negative = *text == '-';
+    text += is_negative;
+    *seconds = 0;
+    if (*text == '\0')
+        return false;
+    while (*text != '\0') {
+        char number[32];
+        const size_t n = strspn(text, "0123456789.");
+        size_t unit = 0;
+        double value = 0;
+        if (n == 0 || n >= sizeof number)
+            return false;
+        memcpy(number, text, n);
+        number[n] = '\0';
+        if (number_read_float(&value, number, 0, 1e12, NULL) != MR_OK)
+            return false;
+        text += n;
+        while (unit < sizeof units / sizeof *units && strncmp(text, units[unit].unit, strlen(units[unit].unit)) != 0)
+            unit++;
+        if (unit == sizeof units / sizeof *units && *text != '\0')
+            return false;
+        *seconds += value * (*text != '\0' ? units[unit].s : 1);
+        text += *text != '\0' ? strlen(units[unit].unit) : 0;
+    }
+    *seconds = is_negative ? -*seconds : *seconds;
+    return true;
+}
+
+/* Seconds, or a duration; negative: for ever. */
+static void read_keep_alive(struct job *j)
+{
+    static const double longest_s = 1e9;
+    const json_t *value = json_fields_get(&j->fields, "keep_alive");
+    double seconds = json_number_value(value);
+    if (value == NULL)
+        return;
+    if (!json_is_number(value) && (!json_is_string(value) || !read_duration(json_string_value(value), &seconds))) {
+        json_fields_fail(&j->fields, "keep_alive", "must be seconds, or a duration such as '5m'");
+        return;
+    }
+    j->keep_alive_us = seconds < 0 ? -1 : (int64_t)((seconds < longest_s ? seconds : longest_s) * 1e6);
+}
+
 void ollama_read_common(struct job *j)
 {
     j->stream = true;
@@ -63,6 +114,7 @@ void ollama_read_common(struct job *j)
         json_fields_fail(&j->fields, "model", "is missing");
     read_options(j);
     read_format(j);
+    read_keep_alive(j);
 }
 
 /* A boolean, or a level, which counts as true. */

@@ -3,9 +3,11 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "engine/loaded_model.h"
 #include "server/api/ollama.h"
 #include "server/keys.h"
+#include "server/model_store.h"
 
 enum {
     LOADED_FOR_S = 365 * 86400 /* what has no end is told to end then */
@@ -36,31 +38,48 @@ static json_t *details(const struct hosted_model *m)
                      "families", m->info.family, "parameter_size", size, "quantization_level", quantization(m->name));
 }
 
-static json_t *model_json(const struct hosted_model *m)
+/* is_loaded: the model is taken; else it is known by its file alone. */
+static json_t *model_json(const struct hosted_model *m, bool is_loaded)
 {
     char when[32];
     ollama_time(when, m->created);
+    json_t *about = is_loaded ? details(m)
+                              : json_pack("{s:s, s:s, s:s}", "parent_model", "", "format", "gguf", "quantization_level",
+                                          quantization(m->name));
+    const int64_t bytes = is_loaded ? (int64_t)m->info.weight_bytes : m->file_bytes;
     return json_pack("{s:s, s:s, s:s, s:I, s:s, s:o}", "name", m->name, "model", m->name, "modified_at", when, "size",
-                     (json_int_t)m->info.weight_bytes, "digest", "", "details", details(m));
+                     (json_int_t)bytes, "digest", "", "details", about);
 }
 
-/* The models that the key may ask. */
+static void add_running(const struct server *s, const struct hosted_model *m, json_t *json)
+{
+    char when[32];
+    const int64_t expires_us = s->store != NULL ? model_store_expires_us(s->store, m) : INT64_MAX;
+    const int64_t left_s = expires_us == INT64_MAX ? LOADED_FOR_S : (expires_us - clock_us()) / 1000000;
+    ollama_time(when, (int64_t)time(NULL) + (left_s > 0 ? left_s : 0));
+    json_object_set_new(json, "expires_at", json_string(when));
+    json_object_set_new(json, "size_vram", json_integer(0));
+    json_object_set_new(json, "context_length", json_integer(m->n_ctx));
+}
+
+/* The models that the key may ask; is_running: those that are loaded. */
 static void reply_list(struct exchange *x, bool is_running)
 {
-    const struct server *s = exchange_server(x);
+    struct server *s = exchange_server(x);
     json_t *list = json_array();
     for (int i = 0; i < s->n_model; i++) {
-        if (exchange_key(x) != NULL && !api_key_allows(exchange_key(x), s->model[i].name))
+        struct hosted_model *m = &s->model[i];
+        if (exchange_key(x) != NULL && !api_key_allows(exchange_key(x), m->name))
             continue;
-        json_t *m = model_json(&s->model[i]);
-        char when[32];
-        ollama_time(when, (int64_t)time(NULL) + LOADED_FOR_S);
-        if (is_running) {
-            json_object_set_new(m, "expires_at", json_string(when));
-            json_object_set_new(m, "size_vram", json_integer(0));
-            json_object_set_new(m, "context_length", json_integer(s->model[i].n_ctx));
+        const bool is_loaded = server_peek_model(s, m);
+        if (is_loaded || !is_running) {
+            json_t *json = model_json(m, is_loaded);
+            if (is_running)
+                add_running(s, m, json);
+            json_array_append_new(list, json);
         }
-        json_array_append_new(list, m);
+        if (is_loaded)
+            server_give_model(s, m);
     }
     exchange_reply_json(x, 200, json_pack("{s:o}", "models", list));
 }

@@ -11,12 +11,15 @@
 
 void state_version(struct exchange *x) { exchange_reply_json(x, 200, json_pack("{s:s}", "version", MILLRACE_VERSION)); }
 
-static int32_t count_requests(const struct server *s)
+static int32_t count_requests(struct server *s)
 {
     int32_t n = 0;
     for (int i = 0; i < s->n_model; i++) {
         struct mr_engine_stats stats;
+        if (!server_peek_model(s, &s->model[i]))
+            continue;
         engine_link_stats(s->model[i].engine, &stats);
+        server_give_model(s, &s->model[i]);
         n += stats.n_running + stats.n_waiting;
     }
     return n;
@@ -27,14 +30,19 @@ void state_load(struct exchange *x)
     exchange_reply_json(x, 200, json_pack("{s:i}", "server_load", count_requests(exchange_server(x))));
 }
 
-/* The model of the query "model"; NULL: the reply says that there is none. */
+/* The model of the query "model", taken; NULL: the reply says that there is none. */
 static struct hosted_model *wanted_model(struct exchange *x)
 {
     const char *name = exchange_query(x, "model");
     struct hosted_model *m = server_find_model(exchange_server(x), name);
     struct api_error e;
-    if (m != NULL)
+    if (m != NULL && server_peek_model(exchange_server(x), m))
         return m;
+    if (m != NULL) {
+        api_error_set(&e, 503, "the model '%s' is not loaded", m->name);
+        exchange_fail(x, &e);
+        return NULL;
+    }
     api_error_set(&e, 404, "the model '%s' does not exist", name != NULL ? name : "");
     e.code = "model_not_found";
     snprintf(e.param, sizeof e.param, "model");
@@ -45,25 +53,28 @@ static struct hosted_model *wanted_model(struct exchange *x)
 void state_props(struct exchange *x)
 {
     const struct server_settings *settings = exchange_server(x)->settings;
-    const struct hosted_model *m = wanted_model(x);
+    struct hosted_model *m = wanted_model(x);
     if (m == NULL)
         return;
     json_t *props =
         json_pack("{s:{s:i}, s:i, s:s, s:s, s:s, s:s}", "default_generation_settings", "n_ctx", m->n_ctx, "total_slots",
-                  settings->engine.max_running, "model_path", settings->model, "model_alias", m->name, "chat_template",
+                  settings->engine.max_running, "model_path", m->path, "model_alias", m->name, "chat_template",
                   m->chat != NULL ? chat_prompt_template(m->chat) : "", "build_info", "millrace " MILLRACE_VERSION);
     exchange_reply_json(x, 200, props);
+    server_give_model(exchange_server(x), m);
 }
 
 void state_slots(struct exchange *x)
 {
     const struct server_settings *settings = exchange_server(x)->settings;
-    const struct hosted_model *m = wanted_model(x);
+    struct hosted_model *m = wanted_model(x);
     const char *must_be_free = exchange_query(x, "fail_on_no_slot");
     struct mr_engine_stats stats;
     if (m == NULL)
         return;
+    const int32_t n_ctx = m->n_ctx;
     engine_link_stats(m->engine, &stats);
+    server_give_model(exchange_server(x), m);
     if (must_be_free != NULL && strcmp(must_be_free, "1") == 0 && stats.n_running >= settings->engine.max_running) {
         struct api_error e;
         api_error_set(&e, 503, "no slot is free");
@@ -73,6 +84,6 @@ void state_slots(struct exchange *x)
     json_t *slots = json_array();
     for (int32_t i = 0; i < settings->engine.max_running; i++)
         json_array_append_new(
-            slots, json_pack("{s:i, s:i, s:b}", "id", i, "n_ctx", m->n_ctx, "is_processing", (int)(i < stats.n_running)));
+            slots, json_pack("{s:i, s:i, s:b}", "id", i, "n_ctx", n_ctx, "is_processing", (int)(i < stats.n_running)));
     exchange_reply_json(x, 200, slots);
 }

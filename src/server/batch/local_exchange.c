@@ -9,6 +9,7 @@
 #include "base/memory.h"
 #include "server/dispatch.h"
 #include "server/exchange_report.h"
+#include "server/model_store.h"
 #include "server/server.h"
 
 struct local_exchange {
@@ -54,6 +55,17 @@ static bool prepare(struct local_exchange *l, struct server *s, const char *path
     return !x->body.failed;
 }
 
+static void wait_for_model(struct exchange *x)
+{
+    pthread_mutex_lock(&x->lock);
+    const enum mr_status status = exchange_park(x);
+    pthread_mutex_unlock(&x->lock);
+    if (status == MR_OK)
+        model_store_wait(x->server->store, x);
+    else
+        exchange_fail_status(x, status, NULL);
+}
+
 struct local_exchange *local_exchange_start(struct server *s, const char *path, const char *body, size_t n, int32_t priority,
                                             void (*done)(void *context), void *context)
 {
@@ -72,8 +84,8 @@ struct local_exchange *local_exchange_start(struct server *s, const char *path, 
     x->priority = priority;
     if (x->refusal.http != 0)
         exchange_fail(x, &x->refusal);
-    else
-        exchange_handle(x);
+    else if (!exchange_handle(x))
+        wait_for_model(x);
     pthread_mutex_lock(&x->lock);
     if (x->is_ended)
         tell(l);

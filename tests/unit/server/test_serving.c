@@ -22,12 +22,15 @@ struct fixture {
     struct server *server;
 };
 
-static void start(struct fixture *f)
+static void start_with(struct fixture *f, const char *const *models, int n_models)
 {
     struct mr_error err = {{0}};
     server_settings_defaults(&f->settings);
     f->settings.model = model_path;
     f->settings.alias = "tiny";
+    f->settings.models = models;
+    f->settings.n_models = n_models;
+    f->settings.models_max = 2;
     f->settings.port = 0;
     f->settings.drain_s = 10;
     f->settings.engine.threads = 1;
@@ -37,6 +40,8 @@ static void start(struct fixture *f)
     check(server_start(&f->server, &f->settings, &err), &err);
     check(server_load(f->server, NULL, NULL, &err), &err);
 }
+
+static void start(struct fixture *f) { start_with(f, NULL, 0); }
 
 static int dial(const struct server *s)
 {
@@ -65,13 +70,13 @@ static size_t hear(int fd, char out[REPLY_MAX])
 }
 
 /* padding: bytes of a field that nobody reads, so that a worker does. */
-static int ask(const struct server *s, int n_predict, bool stream, size_t padding)
+static int ask_model(const struct server *s, const char *model, int n_predict, bool stream, size_t padding)
 {
     char head[256], body[512];
     const int n = snprintf(body, sizeof body,
                            "{\"prompt\":\"some text\",\"n_predict\":%d,\"temperature\":0,\"ignore_eos\":true,\"stream\":%s,"
-                           "\"padding\":\"",
-                           n_predict, stream ? "true" : "false");
+                           "\"model\":\"%s\",\"padding\":\"",
+                           n_predict, stream ? "true" : "false", model);
     const int n_head =
         snprintf(head, sizeof head, "POST /completion HTTP/1.1\r\nHost: l\r\nConnection: close\r\nContent-Length: %zu\r\n\r\n",
                  (size_t)n + padding + 2);
@@ -84,6 +89,11 @@ static int ask(const struct server *s, int n_predict, bool stream, size_t paddin
     say(fd, "\"}", 2);
     free(filler);
     return fd;
+}
+
+static int ask(const struct server *s, int n_predict, bool stream, size_t padding)
+{
+    return ask_model(s, "", n_predict, stream, padding);
 }
 
 static int count(const char *text, const char *what)
@@ -112,6 +122,8 @@ static void answers_whole_and_streamed(void **state)
 
 struct client {
     struct server *server;
+    const char *const *name; /* of the models to ask, n_name; NULL: the only one */
+    int n_name;
     unsigned seed;
     int n_whole, n_told;
 };
@@ -133,7 +145,8 @@ static void *run_client(void *context)
     char *reply = malloc(REPLY_MAX);
     for (int i = 0; i < N_ROUND; i++) {
         const unsigned r = (unsigned)rand_r(&c->seed);
-        const int fd = ask(c->server, (int)(r % 20) + 1, r / 32 % 2 == 0, r / 64 % 4 == 0 ? 20000 : 0);
+        const char *name = c->n_name > 0 ? c->name[r / 4096 % (unsigned)c->n_name] : "";
+        const int fd = ask_model(c->server, name, (int)(r % 20) + 1, r / 32 % 2 == 0, r / 64 % 4 == 0 ? 20000 : 0);
         if (r / 256 % 3 == 0) {
             usleep(r % 3000);
             leave(fd, r / 1024);
@@ -148,10 +161,11 @@ static void *run_client(void *context)
     return NULL;
 }
 
-static void run_clients(struct server *s, struct client client[N_CLIENT], pthread_t thread[N_CLIENT])
+static void run_clients(struct server *s, const char *const *name, int n_name, struct client client[N_CLIENT],
+                        pthread_t thread[N_CLIENT])
 {
     for (int i = 0; i < N_CLIENT; i++) {
-        client[i] = (struct client){.server = s, .seed = (unsigned)i + 1};
+        client[i] = (struct client){.server = s, .name = name, .n_name = n_name, .seed = (unsigned)i + 1};
         assert_int_equal(pthread_create(&thread[i], NULL, run_client, &client[i]), 0);
     }
 }
@@ -163,12 +177,36 @@ static void who_stays_gets_an_answer_whoever_leaves(void **state)
     pthread_t thread[N_CLIENT];
     (void)state;
     start(&f);
-    run_clients(f.server, client, thread);
+    run_clients(f.server, NULL, 0, client, thread);
     for (int i = 0; i < N_CLIENT; i++) {
         pthread_join(thread[i], NULL);
         assert_int_equal(client[i].n_told, client[i].n_whole);
     }
     server_free(f.server);
+}
+
+/* Three models, two of which may be loaded: each is loaded and unloaded while others are asked. */
+static void models_come_and_go_under_requests(void **state)
+{
+    static const char *const name[] = {"tiny", "b", "c"};
+    char b[64], c[64];
+    const char *const models[] = {b, c};
+    struct fixture f = {0};
+    struct client client[N_CLIENT];
+    pthread_t thread[N_CLIENT];
+    (void)state;
+    snprintf(b, sizeof b, "b=%s", model_path);
+    snprintf(c, sizeof c, "c=%s", model_path);
+    start_with(&f, models, 2);
+    run_clients(f.server, name, 3, client, thread);
+    for (int i = 0; i < N_CLIENT; i++) {
+        pthread_join(thread[i], NULL);
+        assert_int_equal(client[i].n_told, client[i].n_whole);
+    }
+    const int fd = ask_model(f.server, "b", 200, true, 0), other = ask_model(f.server, "c", 200, true, 20000);
+    server_free(f.server);
+    close(fd);
+    close(other);
 }
 
 static bool go_on(void *context)
@@ -234,9 +272,8 @@ static void the_server_ends_in_the_midst_of_it(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(answers_whole_and_streamed),
-        cmocka_unit_test(who_stays_gets_an_answer_whoever_leaves),
-        cmocka_unit_test(a_drain_ends_what_runs),
+        cmocka_unit_test(answers_whole_and_streamed),         cmocka_unit_test(who_stays_gets_an_answer_whoever_leaves),
+        cmocka_unit_test(models_come_and_go_under_requests),  cmocka_unit_test(a_drain_ends_what_runs),
         cmocka_unit_test(the_server_ends_in_the_midst_of_it),
     };
     write_model(model_path, TEST_SOURCE_DIR "/golden/data/tiny_llama3_q8_0.gguf");
