@@ -87,7 +87,7 @@ def main():
         if all(old.get(key) == m[key] for key in m if key != "figures"):
             m["figures"] = old["figures"]
         for name, (engine, options) in variants(a).items():
-            with running(engine, a, options) as (url, model):
+            with running(engine, a, options) as (url, model, _):
                 m["figures"][name] = measure(url, model, a)
             print(f"{name}: {m['figures'][name]}", file=sys.stderr)
             kept.write_text(json.dumps(m, indent=1))

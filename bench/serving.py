@@ -97,7 +97,7 @@ def wait_ready(url, process):
 
 @contextmanager
 def running(name, a, options=()):
-    """(url, model) of a server that is ended in the end. options: further ones of its command line."""
+    """(url, model, process id) of a server that is ended in the end. options: further ones of its command line."""
     command, environment = ENGINES[name]
     port = free_port()
     log = (ROOT / "build" / f"serving-{re.sub('[^a-z0-9.]+', '-', name)}.log").open("w")
@@ -105,7 +105,7 @@ def running(name, a, options=()):
                                start_new_session=True)
     url = f"http://127.0.0.1:{port}"
     try:
-        yield url, wait_ready(url, process)
+        yield url, wait_ready(url, process), process.pid
     finally:
         os.killpg(process.pid, signal.SIGTERM)
         try:
@@ -117,7 +117,7 @@ def running(name, a, options=()):
 
 def run(name, users, a):
     try:
-        with running(name, a) as (url, model):
+        with running(name, a) as (url, model, _):
             result = load.measure(url, model, argparse.Namespace(**{**vars(a), "users": users}))
     except (RuntimeError, subprocess.CalledProcessError, OSError) as error:
         print(f"  {name}: {error}", file=sys.stderr)
