@@ -347,6 +347,7 @@ struct mr_request {
 
     int32_t n;              /* answers to this prompt, 1 to MR_N_MAX, which differ by their random numbers alone */
     int32_t priority;       /* -MR_PRIORITY_MAX to MR_PRIORITY_MAX; the higher one runs first */
+    bool background;        /* it gets only what others leave: slots of its own, and rows in steps that have none of theirs */
     uint64_t key;           /* whose request it is: keys share the engine evenly */
     const char *cache_salt; /* prompts share blocks only under the same salt, of MR_SALT_BYTES_MAX bytes at most; NULL: "" */
     int32_t deadline_ms;    /* from arrival; what has not ended then ends with MR_FINISH_TIMEOUT; 0: none */
@@ -488,6 +489,7 @@ const char *mr_cache_tier_text(enum mr_cache_tier tier); /* "off", "starting", .
 struct mr_engine_stats {
     int32_t n_waiting, n_running; /* requests that wait; answers that run, those put aside included */
     int32_t n_aside;              /* answers put aside until there is room */
+    int32_t n_background;         /* answers of background requests that have begun; not among n_running */
     int64_t n_steps;
     int64_t step_us;           /* in the forward pass */
     int64_t idle_us;           /* while requests waited or ran and no step was under way, or none of them could get on */

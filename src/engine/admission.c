@@ -51,6 +51,8 @@ static bool is_known(const struct mr_engine *e)
 void admission_observe(struct mr_engine *e)
 {
     struct admission *a = &e->admission;
+    if (e->is_background_step)
+        return; /* the recent mix of rows is that of the others */
     a->n_decode = a->n_decode * forget + e->shape.n_decode;
     a->n_prompt = a->n_prompt * forget + e->shape.n_prompt;
     a->attended = a->attended * forget + e->shape.attended;
@@ -255,11 +257,13 @@ enum mr_status admission_decide(struct mr_engine *e, struct request_record *r, i
 {
     struct admission *a = &e->admission;
     e->now_us = now_us;
+    if (r->background)
+        return MR_OK; /* it takes nothing from others */
     price(e, r);
     load_window_add(&a->offered, e->now_us, r->cost_left);
     if (r->n_retry > 0)
         promises_keep(&a->promises, r->key);
-    if (e->options.admission && is_known(e) && !mr_engine_is_idle(e)) {
+    if (e->options.admission && is_known(e) && !engine_has_only_background(e)) {
         const char *what = "";
         double over = time_over(e, r, &what);
         const double empty = time_empty(e, r);
@@ -276,6 +280,8 @@ enum mr_status admission_decide(struct mr_engine *e, struct request_record *r, i
 
 void admission_spend(struct mr_engine *e, struct request_record *r, double n)
 {
+    if (r->background)
+        return;
     const double more = n > r->cost_left ? n - r->cost_left : 0; /* than was expected: taken now */
     struct token_bucket *bucket[] = {&e->admission.bucket, &account_of(e, r)->bucket};
     for (int i = 0; i < 2; i++) {
@@ -287,6 +293,8 @@ void admission_spend(struct mr_engine *e, struct request_record *r, double n)
 
 void admission_settle(struct mr_engine *e, struct request_record *r)
 {
+    if (r->background)
+        return;
     token_bucket_settle(&e->admission.bucket, r->cost_left);
     token_bucket_settle(&account_of(e, r)->bucket, r->cost_left);
     r->cost_left = 0;
@@ -300,7 +308,7 @@ static void note_latency(struct mr_engine *e, const struct request_record *r)
 
 void admission_first_token(struct mr_engine *e, const struct sequence *s)
 {
-    if (e->options.latency_metric == MR_LATENCY_TTFT)
+    if (e->options.latency_metric == MR_LATENCY_TTFT && !s->request->background)
         note_latency(e, s->request);
 }
 
@@ -308,6 +316,8 @@ void admission_answer_done(struct mr_engine *e, const struct sequence *s)
 {
     struct admission *a = &e->admission;
     const struct request_record *r = s->request;
+    if (r->background)
+        return;
     if (r->pooling == MR_POOLING_NONE) {
         recent_lengths_note(&account_of(e, r)->lengths, s->usage.n_generated);
         recent_lengths_note(&a->lengths, s->usage.n_generated);

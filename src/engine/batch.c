@@ -17,6 +17,12 @@ static int todo(const struct sequence *s) { return s->n_token - s->n_cached; }
 
 static bool runs(const struct sequence *s) { return s->request != NULL && s->in_cache; }
 
+/* Whether it may have rows in this step. */
+static bool takes_part(const struct mr_engine *e, const struct sequence *s)
+{
+    return runs(s) && s->request->background == e->is_background_step;
+}
+
 static bool decodes(const struct sequence *s) { return todo(s) == 1 && s->n_token > s->request->n_prompt; }
 
 static void count_rows(struct mr_engine *e, const struct sequence *s, int n)
@@ -27,7 +33,7 @@ static void count_rows(struct mr_engine *e, const struct sequence *s, int n)
     e->shape.n_draft += s->n_draft;
     e->shape.attended += step_attended(s->n_cached, s->n_row);
     const double cost = n * (decoding ? step_cost_decode_weight(&e->cost) : 1);
-    fair_share_charge(&e->shares, s->request->share, s->n_draft + cost);
+    fair_share_charge(engine_shares(e, s->request), s->request->share, s->n_draft + cost);
     admission_spend(e, s->request, cost);
 }
 
@@ -68,7 +74,7 @@ static void add_rows(struct mr_engine *e, struct sequence *s, int n)
 static struct sequence *most_junior(const struct mr_engine *e)
 {
     struct sequence *junior = NULL;
-    for (int i = 0; i < e->options.max_running; i++) {
+    for (int i = 0; i < e->n_slot; i++) {
         struct sequence *s = &e->slot[i];
         if (runs(s) && s->n_row == 0 && (junior == NULL || sequence_is_senior(junior, s)))
             junior = s;
@@ -152,9 +158,9 @@ static void add_rows_and_drafts(struct mr_engine *e, int n, int n_running)
 static void add_decoding(struct mr_engine *e)
 {
     int n = 0, n_roomy = 0, n_running = 0;
-    for (int i = 0; i < e->options.max_running; i++) {
-        n_running += runs(&e->slot[i]);
-        if (runs(&e->slot[i]) && todo(&e->slot[i]) == 1)
+    for (int i = 0; i < e->n_slot; i++) {
+        n_running += takes_part(e, &e->slot[i]);
+        if (takes_part(e, &e->slot[i]) && todo(&e->slot[i]) == 1)
             insert(e, i, n++, is_senior);
     }
     for (int i = 0; i < n; i++) {
@@ -173,7 +179,7 @@ static void add_decoding(struct mr_engine *e)
 static struct sequence *elder_answer(const struct mr_engine *e, const struct sequence *s)
 {
     struct sequence *elder = NULL;
-    for (int i = 0; i < e->options.max_running; i++) {
+    for (int i = 0; i < e->n_slot; i++) {
         struct sequence *t = &e->slot[i];
         if (t != s && t->request == s->request && runs(t) && !t->is_fresh)
             elder = elder == NULL || t->n_cached > elder->n_cached ? t : elder;
@@ -284,14 +290,17 @@ struct batch batch_build(struct mr_engine *e)
 {
     e->n_row = e->n_logits = e->n_hidden = 0;
     e->shape = (struct step_shape){0};
-    for (int i = 0; i < e->options.max_running; i++)
+    e->is_background_step = true;
+    for (int i = 0; i < e->n_slot; i++) {
         e->slot[i].n_row = e->slot[i].n_draft = 0;
+        e->is_background_step &= !runs(&e->slot[i]) || e->slot[i].request->background;
+    }
     add_decoding(e);
     const double streams_us = step_cost_us(&e->cost, &e->shape);
     e->step_budget_us = streams_us + batch_prompt_us(e, streams_us);
     int n = 0;
-    for (int i = 0; i < e->options.max_running; i++)
-        if (runs(&e->slot[i]) && e->slot[i].n_row == 0)
+    for (int i = 0; i < e->n_slot; i++)
+        if (takes_part(e, &e->slot[i]) && e->slot[i].n_row == 0)
             insert(e, i, n++, is_due_earlier);
     for (int i = 0; i < n && e->n_row < e->options.prompt_chunk; i++)
         if (e->slot[e->order[i]].in_cache)

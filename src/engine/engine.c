@@ -28,7 +28,10 @@ static enum mr_status create_cache(struct mr_engine *e, struct mr_error *err)
         return mr_fail(err, MR_BAD_INPUT, "kv_tokens is %d, less than the context of %d tokens", kv_tokens, e->n_ctx);
     const int64_t n_token = kv_tokens > 0 ? kv_tokens : (int64_t)n_seq * e->n_ctx;
     const int n_window = e->options.pin_tokens > 0 ? PINNED_WINDOWS : 0;
-    MR_TRY(model_kv_create(&e->kv, e->model->model, n_seq + n_window, e->n_ctx, n_token + e->options.pin_tokens, err));
+    /* The cache adds a block for each sequence but one; the background requests' sequences bring none. */
+    const int64_t more = (int64_t)e->options.pin_tokens - (int64_t)(e->n_slot - n_seq) * KV_BLOCK;
+    const int64_t n_given = n_token + more > 1 ? n_token + more : 1;
+    MR_TRY(model_kv_create(&e->kv, e->model->model, e->n_slot + n_window, e->n_ctx, n_given, err));
     kv_set_policy(model_kv_cache(e->kv), (enum kv_policy)e->options.kv_policy, e->max_row);
     if (e->options.prefix_cache && e->options.kv_policy == MR_KV_PAGED)
         MR_TRY(prefix_index_create(&e->prefixes, model_kv_cache(e->kv), err));
@@ -38,16 +41,18 @@ static enum mr_status create_cache(struct mr_engine *e, struct mr_error *err)
 static enum mr_status create_parts(struct mr_engine *e, struct mr_error *err)
 {
     const struct model_info *info = model_info(e->model->model);
-    const int n_slot = e->options.max_running;
+    const int n_running = e->options.max_running, n_slot = 2 * n_running;
+    e->n_slot = n_slot;
     e->n_ctx = e->options.n_ctx;
     if (e->n_ctx == 0)
         e->n_ctx = info->n_ctx_train < MR_CTX_DEFAULT_MAX ? info->n_ctx_train : MR_CTX_DEFAULT_MAX;
-    e->max_row = e->options.prompt_chunk > n_slot ? e->options.prompt_chunk : n_slot;
+    e->max_row = e->options.prompt_chunk > n_running ? e->options.prompt_chunk : n_running;
     if (e->max_row > info->max_row)
         return mr_fail(err, MR_BAD_INPUT, "prompt_chunk is %d, the model was opened for at most %d rows",
                        e->options.prompt_chunk, info->max_row);
-    if (n_slot > info->max_logits)
-        return mr_fail(err, MR_BAD_INPUT, "max_running is %d, the model was opened for at most %d", n_slot, info->max_logits);
+    if (n_running > info->max_logits)
+        return mr_fail(err, MR_BAD_INPUT, "max_running is %d, the model was opened for at most %d", n_running,
+                       info->max_logits);
     MR_TRY(create_cache(e, err));
     MR_TRY(sampler_create(&e->sampler, info->n_vocab, err));
     if (!constraint_store_init(&e->constraints, e->model->tokenizer))
@@ -62,9 +67,10 @@ static enum mr_status create_parts(struct mr_engine *e, struct mr_error *err)
     e->order = mem_array((size_t)n_slot, sizeof *e->order);
     e->allowed = mem_array(((size_t)info->n_vocab + 63) / 64, sizeof *e->allowed);
     const int n_share = e->options.max_queue + n_slot;
-    if (!fair_share_init(&e->shares, n_share) || !admission_init(&e->admission, n_share, n_slot) || e->slot == NULL ||
-        e->waiting == NULL || e->row_token == NULL || e->row_seq == NULL || e->row_wants_logits == NULL ||
-        e->row_wants_hidden == NULL || e->row_adapters == NULL || e->order == NULL || e->allowed == NULL)
+    if (!fair_share_init(&e->shares, n_share) || !fair_share_init(&e->background_shares, n_share) ||
+        !admission_init(&e->admission, n_share, n_running) || e->slot == NULL || e->waiting == NULL || e->row_token == NULL ||
+        e->row_seq == NULL || e->row_wants_logits == NULL || e->row_wants_hidden == NULL || e->row_adapters == NULL ||
+        e->order == NULL || e->allowed == NULL)
         return mr_fail(err, MR_NO_MEMORY, "no memory for the engine");
     return MR_OK;
 }
@@ -102,7 +108,7 @@ void mr_engine_free(struct mr_engine *e)
 {
     if (e == NULL)
         return;
-    for (int i = 0; e->slot != NULL && i < e->options.max_running; i++)
+    for (int i = 0; e->slot != NULL && i < e->n_slot; i++)
         sequence_release(e, &e->slot[i]);
     for (int i = 0; i < e->n_waiting; i++)
         free_request(e, e->waiting[i]);
@@ -127,6 +133,7 @@ void mr_engine_free(struct mr_engine *e)
     free(e->order);
     free(e->allowed);
     fair_share_release(&e->shares);
+    fair_share_release(&e->background_shares);
     admission_release(&e->admission);
     free(e);
 }
@@ -172,7 +179,7 @@ static enum mr_status let_in(struct mr_engine *e, struct request_record *r, cons
         r->arrival_us = now;
     r->deadline_us = deadline_ms > 0 ? r->arrival_us + (int64_t)deadline_ms * 1000 : INT64_MAX;
     r->id = e->next_id++;
-    r->share = fair_share_enter(&e->shares, r->key);
+    r->share = fair_share_enter(engine_shares(e, r), r->key);
     enum mr_status status = adapters_check(e->model, r, err);
     if (status == MR_OK)
         status = admission_decide(e, r, now, err);
@@ -180,7 +187,7 @@ static enum mr_status let_in(struct mr_engine *e, struct request_record *r, cons
         status = prepare(e, r, request, err);
     if (status != MR_OK) {
         admission_settle(e, r);
-        fair_share_leave(&e->shares, r->share);
+        fair_share_leave(engine_shares(e, r), r->share);
         engine_leave_stored(e, r);
         free(r);
         return status;
@@ -232,7 +239,7 @@ void engine_answer_ended(struct mr_engine *e, struct request_record *r)
     if (--r->n_open > 0)
         return;
     admission_settle(e, r);
-    fair_share_leave(&e->shares, r->share);
+    fair_share_leave(engine_shares(e, r), r->share);
     free_request(e, r);
 }
 
@@ -280,7 +287,7 @@ enum mr_status mr_engine_cancel(struct mr_engine *e, uint64_t id)
         status = MR_OK;
         break;
     }
-    for (int i = 0; i < e->options.max_running; i++) {
+    for (int i = 0; i < e->n_slot; i++) {
         struct sequence *s = &e->slot[i];
         if (s->request == NULL || s->request->id != id)
             continue;
@@ -292,10 +299,21 @@ enum mr_status mr_engine_cancel(struct mr_engine *e, uint64_t id)
 
 bool mr_engine_is_idle(const struct mr_engine *e)
 {
-    for (int i = 0; i < e->options.max_running; i++)
+    for (int i = 0; i < e->n_slot; i++)
         if (e->slot[i].request != NULL)
             return false;
     return e->n_waiting == 0;
+}
+
+bool engine_has_only_background(const struct mr_engine *e)
+{
+    for (int i = 0; i < e->options.max_running; i++)
+        if (e->slot[i].request != NULL)
+            return false;
+    for (int i = 0; i < e->n_waiting; i++)
+        if (!e->waiting[i]->background)
+            return false;
+    return true;
 }
 
 void mr_engine_get_stats(const struct mr_engine *e, struct mr_engine_stats *out)
@@ -305,9 +323,10 @@ void mr_engine_get_stats(const struct mr_engine *e, struct mr_engine_stats *out)
     out->n_waiting = e->n_waiting;
     out->n_from_store = e->responses.n_served;
     out->store_bytes = e->responses.bytes;
-    for (int i = 0; i < e->options.max_running; i++) {
+    for (int i = 0; i < e->n_slot; i++) {
         const struct sequence *s = &e->slot[i];
-        out->n_running += s->request != NULL;
+        out->n_running += s->request != NULL && !s->request->background;
+        out->n_background += s->request != NULL && s->request->background;
         out->n_aside += s->request != NULL && !s->in_cache;
         out->kv_bytes_live += s->request != NULL && s->in_cache ? kv_seq_bytes(kv, s->kv) : 0;
     }

@@ -100,7 +100,8 @@ struct mr_engine {
     double copy_us_per_byte; /* in and out of it, measured; 0: not yet */
     struct sampler *sampler;
     struct constraint_store constraints;
-    struct sequence *slot;           /* max_running of them */
+    struct sequence *slot; /* max_running of them, then as many for background requests: n_slot */
+    int n_slot;
     struct request_record **waiting; /* room for max_queue, in order of arrival */
     int n_waiting;
     uint64_t next_id;
@@ -108,7 +109,7 @@ struct mr_engine {
     struct contest *contests;                         /* requests whose answers are held back */
     struct drafter drafter[N_DRAFT_SOURCES];          /* propose NULL: none */
     double draft_rate[N_DRAFT_SOURCES][DRAFT_GRADES]; /* over answers */
-    struct fair_share shares;
+    struct fair_share shares, background_shares;
     struct step_cost cost;
     struct admission admission;
     int64_t now_us;   /* read before and behind the forward pass of a step */
@@ -121,13 +122,21 @@ struct mr_engine {
     const struct adapter_set **row_adapters;
     int n_row, n_logits, n_hidden;
     struct step_shape shape;
-    double step_budget_us; /* of streams and prompts, where there are streams */
-    int *order;            /* [max_running] slots, scratch */
-    uint64_t *allowed;     /* a mask of the vocabulary, scratch */
+    double step_budget_us;   /* of streams and prompts, where there are streams */
+    bool is_background_step; /* its rows are background requests' */
+    int *order;              /* [n_slot] slots, scratch */
+    uint64_t *allowed;       /* a mask of the vocabulary, scratch */
     struct mr_engine_stats stats;
 };
 
 int64_t engine_now_us(const struct mr_engine *e);
+
+/* Nothing waits or runs but for background requests. */
+bool engine_has_only_background(const struct mr_engine *e);
+static inline struct fair_share *engine_shares(struct mr_engine *e, const struct request_record *r)
+{
+    return r->background ? &e->background_shares : &e->shares;
+}
 
 /* Queue the event of a token or an end. text may be NULL. NO_MEMORY: nothing was queued. */
 enum mr_status engine_emit(struct mr_engine *e, const struct event_record *event, const struct mr_logprob *top,

@@ -36,7 +36,7 @@ static void add_others(struct mr_engine *e, const struct request_record *r, cons
         e->admission.account[share].waiting = (struct work){0};
     for (int i = 0; i < e->n_waiting; i++) {
         const struct work w = work_of(e->waiting[i]);
-        if (e->waiting[i]->share != r->share && e->waiting[i]->priority == r->priority)
+        if (!e->waiting[i]->background && e->waiting[i]->share != r->share && e->waiting[i]->priority == r->priority)
             add(&e->admission.account[e->waiting[i]->share].waiting, &w, 1);
     }
     for (int share = 0; share < e->shares.n; share++) {
@@ -53,6 +53,8 @@ static struct work work_ahead(struct mr_engine *e, const struct request_record *
     const double due = schedule_due_us(e, r, r->n_prompt);
     for (int i = 0; i < e->n_waiting; i++) {
         const struct request_record *w = e->waiting[i];
+        if (w->background)
+            continue;
         const struct work work = work_of(w);
         const bool earlier = w->share == r->share && schedule_due_us(e, w, w->n_prompt) <= due;
         if (w->priority > r->priority)
@@ -190,7 +192,7 @@ static void play_ahead(struct mr_engine *e, const struct request_record *r, doub
         e->admission.account[share].waiting = (struct work){0};
     for (int i = 0, n = 0; i < e->n_waiting && n < PLAYED_MAX; i++) {
         const struct request_record *w = e->waiting[i];
-        if (!goes_before(e, w, r, turn))
+        if (w->background || !goes_before(e, w, r, turn))
             continue;
         forecast_runner(e, &x, w);
         for (int k = w->n_started; k < w->n; k++, n++)

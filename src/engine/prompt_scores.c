@@ -17,9 +17,9 @@ bool sequence_scores(const struct sequence *s, int position)
 static int logits_room(const struct mr_engine *e, const struct sequence *s)
 {
     int n = model_info(e->model->model)->max_logits - e->n_logits;
-    for (int i = 0; i < e->options.max_running; i++) {
+    for (int i = 0; i < e->n_slot; i++) {
         const struct sequence *t = &e->slot[i];
-        n -= t != s && t->request != NULL && t->in_cache && t->n_row == 0;
+        n -= t != s && t->request != NULL && t->in_cache && t->n_row == 0 && t->request->background == e->is_background_step;
     }
     return n;
 }

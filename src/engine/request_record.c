@@ -259,6 +259,7 @@ enum mr_status request_record_create(struct request_record **out, const struct m
                                       .n_prediction = tail.n_prediction,
                                       .pooling = (int32_t)r->pooling,
                                       .normalize = r->normalize,
+                                      .background = r->background,
                                       .n = r->best_of > 0 ? r->best_of : r->n,
                                       .n_return = r->n,
                                       .n_open = r->best_of > 0 ? r->best_of : r->n,

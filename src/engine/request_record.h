@@ -41,6 +41,7 @@ struct request_record {
     int32_t share;                       /* the key's place among the shares */
     struct stored_constraint *stored[3]; /* by enum stored_role; NULL: there is none */
     int32_t n_retry;
+    bool background;         /* gets what others leave */
     int32_t n_uncached;      /* rows of the prompt that the cache did not have when it was let in */
     int32_t expected_answer; /* tokens; of what it costs */
     int32_t longest_answer;  /* of recent ones, at most max_tokens; of what it must have time for */

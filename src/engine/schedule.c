@@ -23,10 +23,11 @@ double schedule_due_us(const struct mr_engine *e, const struct request_record *r
 static struct candidate rank(const struct mr_engine *e, const struct request_record *r, int n_token)
 {
     const int64_t age_us = (int64_t)e->options.priority_age_ms * 1000, waited = e->now_us - r->arrival_us;
+    const struct fair_share *shares = r->background ? &e->background_shares : &e->shares;
     return (struct candidate){.request = r,
                               .n_token = n_token,
-                              .level = r->priority + (age_us > 0 ? waited / age_us : 0),
-                              .served = fair_share_served(&e->shares, r->share),
+                              .level = r->background ? INT64_MIN : r->priority + (age_us > 0 ? waited / age_us : 0),
+                              .served = fair_share_served(shares, r->share),
                               .due_us = schedule_due_us(e, r, n_token)};
 }
 
@@ -47,9 +48,10 @@ static void consider(struct candidate *best, struct candidate c)
         *best = c;
 }
 
-static struct sequence *free_slot(const struct mr_engine *e)
+static struct sequence *free_slot(const struct mr_engine *e, bool background)
 {
-    for (int i = 0; i < e->options.max_running; i++)
+    const int first = background ? e->options.max_running : 0;
+    for (int i = first; i < first + e->options.max_running; i++)
         if (e->slot[i].request == NULL)
             return &e->slot[i];
     return NULL;
@@ -62,6 +64,9 @@ static int n_running(const struct mr_engine *e)
         n += e->slot[i].request != NULL;
     return n;
 }
+
+/* Whether a background request may start: nobody else runs. */
+static bool background_may_start(const struct mr_engine *e) { return n_running(e) == 0 && free_slot(e, true) != NULL; }
 
 /* Whether the policy lets a waiting request join now. began: others have joined in this step. */
 static bool may_join(const struct mr_engine *e, bool began)
@@ -85,18 +90,21 @@ static bool may_join(const struct mr_engine *e, bool began)
 static struct candidate best_candidate(const struct mr_engine *e, bool began)
 {
     struct candidate best = {0};
-    for (int i = 0; i < e->options.max_running; i++) {
+    const bool is_quiet = n_running(e) == 0;
+    for (int i = 0; i < e->n_slot; i++) {
         struct sequence *s = &e->slot[i];
-        if (s->request == NULL || s->in_cache)
+        if (s->request == NULL || s->in_cache || (s->request->background && !is_quiet))
             continue;
         struct candidate c = rank(e, s->request, s->n_token);
         c.aside = s;
         consider(&best, c);
     }
-    if (free_slot(e) == NULL || e->n_waiting == 0 || !may_join(e, began) || !admission_may_start(e))
+    if (e->n_waiting == 0)
         return best;
+    const bool may_start[] = {free_slot(e, false) != NULL && may_join(e, began) && admission_may_start(e),
+                              background_may_start(e)};
     for (int i = 0; i < e->n_waiting; i++) {
-        if (!engine_is_ready(e->waiting[i]))
+        if (!may_start[e->waiting[i]->background] || !engine_is_ready(e->waiting[i]))
             continue;
         struct candidate c = rank(e, e->waiting[i], e->waiting[i]->n_prompt);
         c.waiting = i;
@@ -124,9 +132,9 @@ static bool has_room(const struct mr_engine *e, const struct sequence *s)
         return kv_seq_claim(kv, s->kv, s->n_token < e->n_ctx ? s->n_token + 1 : s->n_token) == MR_OK;
     for (int group = 0; group < kv_n_groups(kv); group++) {
         int need = blocks_to_take(e, s, group), room = kv_n_free_blocks(kv, group);
-        for (int i = 0; i < e->options.max_running; i++) {
+        for (int i = 0; i < e->n_slot; i++) {
             const struct sequence *t = &e->slot[i];
-            if (t == s || t->request == NULL || !t->in_cache)
+            if (t == s || t->request == NULL || !t->in_cache || (t->request->background && !s->request->background))
                 continue;
             alone = false;
             need += kv_blocks_missing(kv, t->kv, group, t->n_token - t->n_cached) + 1;
@@ -138,11 +146,25 @@ static bool has_room(const struct mr_engine *e, const struct sequence *s)
     return fits || alone;
 }
 
+/* Put a background answer aside for another one; false: there is none. */
+static bool put_background_aside(struct mr_engine *e)
+{
+    for (int i = e->options.max_running; i < e->n_slot; i++) {
+        if (e->slot[i].request == NULL || !e->slot[i].in_cache)
+            continue;
+        sequence_put_aside(e, &e->slot[i]);
+        return true;
+    }
+    return false;
+}
+
 /* false: there is no room, s stays aside. */
 static bool enter(struct mr_engine *e, struct sequence *s)
 {
     sequence_enter_cache(e, s);
-    if (!has_room(e, s)) {
+    while (!has_room(e, s)) {
+        if (!s->request->background && put_background_aside(e))
+            continue;
         sequence_leave_cache(e, s);
         return false;
     }
@@ -156,13 +178,13 @@ static bool enter(struct mr_engine *e, struct sequence *s)
 static struct sequence *begin_answer(struct mr_engine *e, int waiting)
 {
     struct request_record *r = e->waiting[waiting];
-    struct sequence *s = free_slot(e);
+    struct sequence *s = free_slot(e, r->background);
     struct mr_error err = {{0}};
     const enum mr_status status = sequence_start(e, s, r, &err);
     const int sample = r->n_started++;
     if (r->n_started == r->n)
         engine_leave_queue(e, waiting);
-    fair_share_chosen(&e->shares, r->share);
+    fair_share_chosen(engine_shares(e, r), r->share);
     if (status == MR_OK)
         return s;
     const struct event_record event = {
@@ -177,7 +199,7 @@ static void end_overdue(struct mr_engine *e)
     for (int i = e->n_waiting - 1; i >= 0; i--)
         if (e->waiting[i]->deadline_us <= e->now_us)
             engine_end_waiting(e, i, MR_FINISH_TIMEOUT);
-    for (int i = 0; i < e->options.max_running; i++)
+    for (int i = 0; i < e->n_slot; i++)
         if (e->slot[i].request != NULL && e->slot[i].request->deadline_us <= e->now_us)
             sequence_end(e, &e->slot[i], MR_FINISH_TIMEOUT);
 }
@@ -191,7 +213,7 @@ void schedule_admit(struct mr_engine *e)
         const struct candidate c = best_candidate(e, began);
         if (c.request == NULL)
             return;
-        if (c.aside == NULL && !admission_is_harmless(e, c.request))
+        if (c.aside == NULL && !c.request->background && !admission_is_harmless(e, c.request))
             return;
         struct sequence *s = c.aside != NULL ? c.aside : begin_answer(e, c.waiting);
         began |= c.aside == NULL;

@@ -108,6 +108,8 @@ void sequence_put_aside(struct mr_engine *e, struct sequence *s)
 
 bool sequence_is_senior(const struct sequence *a, const struct sequence *b)
 {
+    if (a->request->background != b->request->background)
+        return !a->request->background;
     if (a->request->priority != b->request->priority)
         return a->request->priority > b->request->priority;
     return a->request->id != b->request->id ? a->request->id < b->request->id : a->sample < b->sample;

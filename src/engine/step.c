@@ -131,7 +131,7 @@ static void take_rows(struct mr_engine *e, struct sequence *s)
 /* Give each sequence in the batch what the model made of its rows. */
 static void collect(struct mr_engine *e)
 {
-    for (int i = 0; i < e->options.max_running; i++)
+    for (int i = 0; i < e->n_slot; i++)
         if (e->slot[i].n_row > 0)
             take_rows(e, &e->slot[i]);
 }
@@ -150,7 +150,7 @@ static void count_step(struct mr_engine *e, int64_t time_us)
 static void fail_rows(struct mr_engine *e, enum mr_status status, const struct mr_error *err)
 {
     const int row = model_fault_row(e->model->model);
-    for (int i = 0; i < e->options.max_running; i++) {
+    for (int i = 0; i < e->n_slot; i++) {
         struct sequence *s = &e->slot[i];
         if (s->n_row > 0 && (row < 0 || e->row_seq[row] == s->kv))
             sequence_fail(e, s, status, err);
@@ -179,7 +179,7 @@ struct step_times {
 /* What of the step was not the forward pass for those that run. A step that gives the first token ends behind it. */
 static void split_time(struct mr_engine *e, const struct step_times *t)
 {
-    for (int i = 0; i < e->options.max_running; i++) {
+    for (int i = 0; i < e->n_slot; i++) {
         struct sequence *s = &e->slot[i];
         struct mr_usage *u = &s->usage;
         if (s->request == NULL || s->start_us < 0)

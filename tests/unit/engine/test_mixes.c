@@ -327,6 +327,7 @@ static bool run_step(struct mix *m, int step)
     for (int i = 0; i < m->n; i++) {
         struct mr_request r = m->of[i]->request;
         r.priority = i % 3;
+        r.background = i % 5 == 4;
         r.key = (uint64_t)i % 2;
         r.speculation = (enum mr_speculation)methods[(i + step) % 4];
         r.prediction = m->of[i]->alone[step % ANSWERS_MAX].token; /* the answer, or another one's */
