@@ -23,6 +23,8 @@ static const struct command commands[] = {
     {"key", "make an API key for the server", command_key},
     {"perplexity", "measure how well a model predicts a text", command_perplexity},
     {"eval", "measure what models are worth, and what a smaller one costs", command_eval},
+    {"calibrate", "write statistics of activations, for quantize", command_calibrate},
+    {"quantize", "write a model with smaller block types", command_quantize},
     {"tune", "measure which settings serve a model best here", command_tune},
     {"version", "print the version", command_version},
     {ENGINE_PROCESS_COMMAND, NULL, command_engine_process},

@@ -4,6 +4,7 @@
 #include "base/fp16.h"
 #include "quant/k_fit.h"
 #include "quant/types.h"
+#include "quant/weighted_fit.h"
 
 static void decode(float *out, const void *in, size_t n)
 {
@@ -23,23 +24,38 @@ static void decode(float *out, const void *in, size_t n)
     }
 }
 
+static void pack(unsigned char *p, const struct k_affine *fit)
+{
+    struct block_q2_k b;
+    memset(&b, 0, sizeof b);
+    b.d = fit->d;
+    b.dmin = fit->dmin;
+    for (int j = 0; j < 16; j++)
+        b.scales[j] = (uint8_t)(fit->scale[j] | fit->min[j] << 4);
+    for (int i = 0; i < QK_K; i++) {
+        uint8_t *q = &b.qs[i / 128 * 32 + i % 32];
+        *q = (uint8_t)(*q | fit->q[i] << (i % 128 / 32 * 2));
+    }
+    memcpy(p, &b, sizeof b);
+}
+
 static void encode(void *out, const float *in, size_t n)
 {
     unsigned char *p = out;
-    struct block_q2_k b;
-    struct k_affine fit;
-    for (size_t k = 0; k < n / QK_K; k++, p += sizeof b, in += QK_K) {
-        k_affine_fit(&fit, in, 16, 3, 15);
-        memset(&b, 0, sizeof b);
-        b.d = fit.d;
-        b.dmin = fit.dmin;
-        for (int j = 0; j < 16; j++)
-            b.scales[j] = (uint8_t)(fit.scale[j] | fit.min[j] << 4);
-        for (int i = 0; i < QK_K; i++) {
-            uint8_t *q = &b.qs[i / 128 * 32 + i % 32];
-            *q = (uint8_t)(*q | fit.q[i] << (i % 128 / 32 * 2));
-        }
-        memcpy(p, &b, sizeof b);
+    struct k_affine f;
+    for (size_t k = 0; k < n / QK_K; k++, p += sizeof(struct block_q2_k), in += QK_K) {
+        k_affine_fit(&f, in, 16, 3, 15);
+        pack(p, &f);
+    }
+}
+
+void q2_k_fit(void *out, const float *in, const float *weight, size_t n)
+{
+    unsigned char *p = out;
+    struct k_affine f;
+    for (size_t k = 0; k < n / QK_K; k++, p += sizeof(struct block_q2_k), in += QK_K, weight += QK_K) {
+        weighted_k_affine(&f, in, weight, 16, 3, 15);
+        pack(p, &f);
     }
 }
 

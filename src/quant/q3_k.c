@@ -5,6 +5,7 @@
 #include "quant/k_fit.h"
 #include "quant/k_scales.h"
 #include "quant/types.h"
+#include "quant/weighted_fit.h"
 
 static void decode(float *out, const void *in, size_t n)
 {
@@ -26,23 +27,38 @@ static void decode(float *out, const void *in, size_t n)
     }
 }
 
+static void pack(unsigned char *p, const struct k_symmetric *fit)
+{
+    struct block_q3_k b;
+    memset(&b, 0, sizeof b);
+    b.d = fit->d;
+    q3_k_scales_pack(b.scales, fit->scale);
+    for (int i = 0; i < QK_K; i++) {
+        const int code = fit->q[i] + 4;
+        uint8_t *q = &b.qs[i / 128 * 32 + i % 32], *h = &b.hmask[i % 32];
+        *q = (uint8_t)(*q | (code & 3) << (i % 128 / 32 * 2));
+        *h = (uint8_t)(*h | code >> 2 << i / 32);
+    }
+    memcpy(p, &b, sizeof b);
+}
+
 static void encode(void *out, const float *in, size_t n)
 {
     unsigned char *p = out;
-    struct block_q3_k b;
-    struct k_symmetric fit;
-    for (size_t k = 0; k < n / QK_K; k++, p += sizeof b, in += QK_K) {
-        k_symmetric_fit(&fit, in, 4, 32);
-        memset(&b, 0, sizeof b);
-        b.d = fit.d;
-        q3_k_scales_pack(b.scales, fit.scale);
-        for (int i = 0; i < QK_K; i++) {
-            const int code = fit.q[i] + 4;
-            uint8_t *q = &b.qs[i / 128 * 32 + i % 32], *h = &b.hmask[i % 32];
-            *q = (uint8_t)(*q | (code & 3) << (i % 128 / 32 * 2));
-            *h = (uint8_t)(*h | code >> 2 << i / 32);
-        }
-        memcpy(p, &b, sizeof b);
+    struct k_symmetric f;
+    for (size_t k = 0; k < n / QK_K; k++, p += sizeof(struct block_q3_k), in += QK_K) {
+        k_symmetric_fit(&f, in, 4, 32);
+        pack(p, &f);
+    }
+}
+
+void q3_k_fit(void *out, const float *in, const float *weight, size_t n)
+{
+    unsigned char *p = out;
+    struct k_symmetric f;
+    for (size_t k = 0; k < n / QK_K; k++, p += sizeof(struct block_q3_k), in += QK_K, weight += QK_K) {
+        weighted_k_symmetric(&f, in, weight, 4, 32);
+        pack(p, &f);
     }
 }
 

@@ -5,6 +5,7 @@
 #include "quant/blocks.h"
 #include "quant/round.h"
 #include "quant/types.h"
+#include "quant/weighted_fit.h"
 
 static void decode(float *out, const void *in, size_t n)
 {
@@ -20,22 +21,32 @@ static void decode(float *out, const void *in, size_t n)
     }
 }
 
+static void pack(unsigned char *p, const float *x, float d)
+{
+    struct block_q4_0 b;
+    const float inv = inverse(d);
+    for (int i = 0; i < QK / 2; i++) {
+        const int low = level_cut(x[i] * inv + 8.5f, 15);
+        const int high = level_cut(x[QK / 2 + i] * inv + 8.5f, 15);
+        b.qs[i] = (uint8_t)(low | high << 4);
+    }
+    b.d = f16_from_f32(d);
+    memcpy(p, &b, sizeof b);
+}
+
 /* The scale is chosen so that the largest weight is the level -8, the one that has no positive twin. */
 static void encode(void *out, const float *in, size_t n)
 {
     unsigned char *p = out;
-    struct block_q4_0 b;
-    for (size_t k = 0; k < n / QK; k++, p += sizeof b, in += QK) {
-        const float d = largest_magnitude(in, QK) / -8.0f;
-        const float inv = inverse(d);
-        for (int i = 0; i < QK / 2; i++) {
-            const int low = level_cut(in[i] * inv + 8.5f, 15);
-            const int high = level_cut(in[QK / 2 + i] * inv + 8.5f, 15);
-            b.qs[i] = (uint8_t)(low | high << 4);
-        }
-        b.d = f16_from_f32(d);
-        memcpy(p, &b, sizeof b);
-    }
+    for (size_t k = 0; k < n / QK; k++, p += sizeof(struct block_q4_0), in += QK)
+        pack(p, in, largest_magnitude(in, QK) / -8.0f);
+}
+
+void q4_0_fit(void *out, const float *in, const float *weight, size_t n)
+{
+    unsigned char *p = out;
+    for (size_t k = 0; k < n / QK; k++, p += sizeof(struct block_q4_0), in += QK, weight += QK)
+        pack(p, in, weighted_scale_16(in, weight, QK, 8));
 }
 
 const struct quant quant_q4_0 = {QUANT_Q4_0, "q4_0", QK, sizeof(struct block_q4_0), decode, encode};

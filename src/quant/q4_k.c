@@ -5,6 +5,7 @@
 #include "quant/k_fit.h"
 #include "quant/k_scales.h"
 #include "quant/types.h"
+#include "quant/weighted_fit.h"
 
 static void decode(float *out, const void *in, size_t n)
 {
@@ -25,21 +26,36 @@ static void decode(float *out, const void *in, size_t n)
     }
 }
 
+static void pack(unsigned char *p, const struct k_affine *fit)
+{
+    struct block_q4_k b;
+    b.d = fit->d;
+    b.dmin = fit->dmin;
+    k_scales_pack(b.scales, fit->scale, fit->min);
+    for (int i = 0; i < QK_K / 2; i++) {
+        const uint8_t *q = fit->q + i / 32 * 64 + i % 32;
+        b.qs[i] = (uint8_t)(q[0] | q[32] << 4);
+    }
+    memcpy(p, &b, sizeof b);
+}
+
 static void encode(void *out, const float *in, size_t n)
 {
     unsigned char *p = out;
-    struct block_q4_k b;
-    struct k_affine fit;
-    for (size_t k = 0; k < n / QK_K; k++, p += sizeof b, in += QK_K) {
-        k_affine_fit(&fit, in, 8, 15, 63);
-        b.d = fit.d;
-        b.dmin = fit.dmin;
-        k_scales_pack(b.scales, fit.scale, fit.min);
-        for (int i = 0; i < QK_K / 2; i++) {
-            const uint8_t *q = fit.q + i / 32 * 64 + i % 32;
-            b.qs[i] = (uint8_t)(q[0] | q[32] << 4);
-        }
-        memcpy(p, &b, sizeof b);
+    struct k_affine f;
+    for (size_t k = 0; k < n / QK_K; k++, p += sizeof(struct block_q4_k), in += QK_K) {
+        k_affine_fit(&f, in, 8, 15, 63);
+        pack(p, &f);
+    }
+}
+
+void q4_k_fit(void *out, const float *in, const float *weight, size_t n)
+{
+    unsigned char *p = out;
+    struct k_affine f;
+    for (size_t k = 0; k < n / QK_K; k++, p += sizeof(struct block_q4_k), in += QK_K, weight += QK_K) {
+        weighted_k_affine(&f, in, weight, 8, 15, 63);
+        pack(p, &f);
     }
 }
 

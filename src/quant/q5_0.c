@@ -6,6 +6,7 @@
 #include "quant/high_bits.h"
 #include "quant/round.h"
 #include "quant/types.h"
+#include "quant/weighted_fit.h"
 
 static void decode(float *out, const void *in, size_t n)
 {
@@ -24,25 +25,35 @@ static void decode(float *out, const void *in, size_t n)
     }
 }
 
+static void pack(unsigned char *p, const float *x, float d)
+{
+    struct block_q5_0 b;
+    const float inv = inverse(d);
+    uint32_t qh = 0;
+    for (int i = 0; i < QK / 2; i++) {
+        const uint32_t low = level_cut(x[i] * inv + 16.5f, 31);
+        const uint32_t high = level_cut(x[QK / 2 + i] * inv + 16.5f, 31);
+        b.qs[i] = (uint8_t)((low & 0x0f) | (high & 0x0f) << 4);
+        qh |= low >> 4 << i | high >> 4 << (QK / 2 + i);
+    }
+    high_bits_store(b.qh, qh);
+    b.d = f16_from_f32(d);
+    memcpy(p, &b, sizeof b);
+}
+
 /* The scale is chosen so that the largest weight is the level -16, the one that has no positive twin. */
 static void encode(void *out, const float *in, size_t n)
 {
     unsigned char *p = out;
-    struct block_q5_0 b;
-    for (size_t k = 0; k < n / QK; k++, p += sizeof b, in += QK) {
-        const float d = largest_magnitude(in, QK) / -16.0f;
-        const float inv = inverse(d);
-        uint32_t qh = 0;
-        for (int i = 0; i < QK / 2; i++) {
-            const uint32_t low = level_cut(in[i] * inv + 16.5f, 31);
-            const uint32_t high = level_cut(in[QK / 2 + i] * inv + 16.5f, 31);
-            b.qs[i] = (uint8_t)((low & 0x0f) | (high & 0x0f) << 4);
-            qh |= low >> 4 << i | high >> 4 << (QK / 2 + i);
-        }
-        high_bits_store(b.qh, qh);
-        b.d = f16_from_f32(d);
-        memcpy(p, &b, sizeof b);
-    }
+    for (size_t k = 0; k < n / QK; k++, p += sizeof(struct block_q5_0), in += QK)
+        pack(p, in, largest_magnitude(in, QK) / -16.0f);
+}
+
+void q5_0_fit(void *out, const float *in, const float *weight, size_t n)
+{
+    unsigned char *p = out;
+    for (size_t k = 0; k < n / QK; k++, p += sizeof(struct block_q5_0), in += QK, weight += QK)
+        pack(p, in, weighted_scale_16(in, weight, QK, 16));
 }
 
 const struct quant quant_q5_0 = {QUANT_Q5_0, "q5_0", QK, sizeof(struct block_q5_0), decode, encode};

@@ -4,6 +4,7 @@
 #include "base/fp16.h"
 #include "quant/k_fit.h"
 #include "quant/types.h"
+#include "quant/weighted_fit.h"
 
 static void decode(float *out, const void *in, size_t n)
 {
@@ -25,23 +26,38 @@ static void decode(float *out, const void *in, size_t n)
     }
 }
 
+static void pack(unsigned char *p, const struct k_symmetric *fit)
+{
+    struct block_q6_k b;
+    memset(&b, 0, sizeof b);
+    b.d = fit->d;
+    memcpy(b.scales, fit->scale, sizeof b.scales);
+    for (int i = 0; i < QK_K; i++) {
+        const int level = fit->q[i] + 32, row = i % 128 / 32;
+        uint8_t *l = &b.ql[i / 128 * 64 + row % 2 * 32 + i % 32], *h = &b.qh[i / 128 * 32 + i % 32];
+        *l = (uint8_t)(*l | (level & 0x0f) << (row / 2 * 4));
+        *h = (uint8_t)(*h | level >> 4 << (row * 2));
+    }
+    memcpy(p, &b, sizeof b);
+}
+
 static void encode(void *out, const float *in, size_t n)
 {
     unsigned char *p = out;
-    struct block_q6_k b;
-    struct k_symmetric fit;
-    for (size_t k = 0; k < n / QK_K; k++, p += sizeof b, in += QK_K) {
-        k_symmetric_fit(&fit, in, 32, 128);
-        memset(&b, 0, sizeof b);
-        b.d = fit.d;
-        memcpy(b.scales, fit.scale, sizeof b.scales);
-        for (int i = 0; i < QK_K; i++) {
-            const int level = fit.q[i] + 32, row = i % 128 / 32;
-            uint8_t *l = &b.ql[i / 128 * 64 + row % 2 * 32 + i % 32], *h = &b.qh[i / 128 * 32 + i % 32];
-            *l = (uint8_t)(*l | (level & 0x0f) << (row / 2 * 4));
-            *h = (uint8_t)(*h | level >> 4 << (row * 2));
-        }
-        memcpy(p, &b, sizeof b);
+    struct k_symmetric f;
+    for (size_t k = 0; k < n / QK_K; k++, p += sizeof(struct block_q6_k), in += QK_K) {
+        k_symmetric_fit(&f, in, 32, 128);
+        pack(p, &f);
+    }
+}
+
+void q6_k_fit(void *out, const float *in, const float *weight, size_t n)
+{
+    unsigned char *p = out;
+    struct k_symmetric f;
+    for (size_t k = 0; k < n / QK_K; k++, p += sizeof(struct block_q6_k), in += QK_K, weight += QK_K) {
+        weighted_k_symmetric(&f, in, weight, 32, 128);
+        pack(p, &f);
     }
 }
 
