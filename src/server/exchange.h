@@ -7,6 +7,7 @@
 
 #include "base/status.h"
 #include "base/string_buffer.h"
+#include "server/metrics.h"
 
 struct exchange;
 struct server;
@@ -68,6 +69,10 @@ struct hosted_model;
 /* The model is not loaded: the handler returns without a reply, and is called again once it is; where that cannot be, the
  * exchange fails. */
 void exchange_await(struct exchange *x, struct hosted_model *model);
+
+/* Where the time of the i-th request has gone so far, in microseconds that sum to the time since its first byte. For
+ * responders. false: it is not known. */
+bool exchange_stages(const struct exchange *x, int i, int64_t stage_us[N_STAGES]);
 
 /* Give the requests (copied) to the model's engine and reply with their events. key, arrival_us and the adapter's life are the
  * exchange's work. self is the exchange's from now on, on failure too. */

@@ -66,6 +66,14 @@ static void trace(struct exchange *x, const struct endpoint *e)
     trace_export_add(x->server->traces, &span);
 }
 
+bool exchange_stages(const struct exchange *x, int i, int64_t stage_us[N_STAGES])
+{
+    if (i < 0 || i >= x->n_request)
+        return false;
+    request_life_stages(&x->life[i], clock_us(), stage_us);
+    return true;
+}
+
 void exchange_report_answers(struct exchange *x)
 {
     for (int i = 0; i < x->n_request; i++)

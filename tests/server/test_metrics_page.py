@@ -4,6 +4,7 @@ import json
 import math
 import re
 import threading
+import time
 
 import pytest
 
@@ -119,6 +120,17 @@ def test_the_stages_sum_to_the_duration(server):
     server.wait_until(lambda: page(server).value("millrace_request_duration_seconds_count") > 0)
     p = page(server)
     assert p.sum("millrace_request_stage_seconds_sum") == pytest.approx(p.value("millrace_request_duration_seconds_sum"), rel=0.01)
+
+
+def test_the_stages_of_one_answer_sum_to_its_time(server):
+    begun = time.monotonic()
+    timings = server.post("/completion", {**PROMPT, "n_predict": 30}).json()["timings"]
+    whole_ms = 1000 * (time.monotonic() - begun)
+    stages = timings["stages_ms"]
+    assert list(stages) == ["receive", "parse", "load", "queue", "memory", "prefill", "decode", "sample", "write"]
+    engine_ms = timings["queue_ms"] + timings["prompt_ms"] + timings["predicted_ms"]
+    assert sum(stages[s] for s in ("parse", "queue", "memory", "prefill", "decode", "sample")) == pytest.approx(engine_ms, rel=0.01)
+    assert engine_ms <= sum(stages.values()) <= whole_ms
 
 
 def test_a_client_that_leaves_is_counted_as_cancelled(server):

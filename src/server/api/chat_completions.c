@@ -100,7 +100,7 @@ static void write_answer_end(struct job *j, struct answer *a, struct string_buff
     string_buffer_puts(out, "}");
     write_scores(j, a, out);
     string_buffer_printf(out, ",\"finish_reason\":\"%s\"}],\"timings\":", openai_finish(a));
-    json_text_value(out, timings_json(&a->usage));
+    json_text_value(out, timings_json(j, a));
     string_buffer_puts(out, j->include_usage ? ",\"usage\":null}\n\n" : "}\n\n");
 }
 
@@ -160,7 +160,7 @@ static void write_whole(struct job *j, struct string_buffer *out)
     if (openai_service_tier(j) != NULL)
         string_buffer_printf(out, ",\"service_tier\":\"%s\"", openai_service_tier(j));
     string_buffer_puts(out, ",\"timings\":");
-    json_text_value(out, timings_json(&j->answer[0].usage));
+    json_text_value(out, timings_json(j, &j->answer[0]));
     string_buffer_puts(out, "}");
 }
 

@@ -65,7 +65,7 @@ static void write_answer(struct job *j, struct answer *a, const char *content, s
     string_buffer_printf(out, ",\"generation_settings\":{\"seed\":%lld,\"temperature\":%.9g,\"n_predict\":%d}",
                          (long long)j->base.sampling.seed, number_short(j->base.sampling.temperature), j->base.max_tokens);
     string_buffer_puts(out, ",\"timings\":");
-    json_text_value(out, timings_json(&a->usage));
+    json_text_value(out, timings_json(j, a));
     string_buffer_puts(out, "}");
 }
 

@@ -67,7 +67,7 @@ static void write_chunk(struct job *j, struct answer *a, const char *text, size_
     write_scores(j, a, is_echo, out);
     if (finish != NULL) {
         string_buffer_printf(out, ",\"finish_reason\":\"%s\"}],\"timings\":", finish);
-        json_text_value(out, timings_json(&a->usage));
+        json_text_value(out, timings_json(j, a));
     } else {
         string_buffer_puts(out, ",\"finish_reason\":null}]");
     }
@@ -168,7 +168,7 @@ static void write_whole(struct job *j, struct string_buffer *out)
     string_buffer_puts(out, "],\"usage\":");
     json_text_value(out, usage_json(j));
     string_buffer_puts(out, ",\"timings\":");
-    json_text_value(out, timings_json(&j->answer[0].usage));
+    json_text_value(out, timings_json(j, &j->answer[0]));
     string_buffer_puts(out, "}");
 }
 

@@ -30,14 +30,27 @@ static double per_second(int n, int64_t us) { return n > 0 && us > 0 ? n * 1e6 /
 static double ms(int64_t us) { return (double)us / 1e3; }
 static double each(int64_t us, int n) { return n > 0 ? ms(us) / n : 0; }
 
-json_t *timings_json(const struct mr_usage *u)
+static json_t *stages_json(const struct job *j, const struct answer *a)
 {
+    int64_t stage_us[N_STAGES];
+    if (!exchange_stages(j->x, a->prompt, stage_us))
+        return NULL;
+    json_t *stages = json_object();
+    for (int i = 0; i < N_STAGES; i++)
+        json_object_set_new(stages, request_stage_name(i), json_real(ms(stage_us[i])));
+    return stages;
+}
+
+json_t *timings_json(const struct job *j, const struct answer *a)
+{
+    const struct mr_usage *u = &a->usage;
     const int prompt_n = u->n_prompt - u->n_cached; /* computed, as llama-server counts */
-    return json_pack("{s:i, s:i, s:f, s:f, s:f, s:i, s:f, s:f, s:f, s:i, s:i, s:f, s:f, s:f, s:f}", "cache_n", u->n_cached,
-                     "prompt_n", prompt_n, "prompt_ms", ms(u->prompt_us), "prompt_per_token_ms", each(u->prompt_us, prompt_n),
-                     "prompt_per_second", per_second(prompt_n, u->prompt_us), "predicted_n", u->n_generated, "predicted_ms",
-                     ms(u->generate_us), "predicted_per_token_ms", each(u->generate_us, u->n_generated - 1),
-                     "predicted_per_second", per_second(u->n_generated - 1, u->generate_us), "draft_n", u->n_drafted,
-                     "draft_n_accepted", u->n_accepted, "queue_ms", ms(u->queue_us), "ttft_ms", ms(u->first_token_us),
-                     "memory_ms", ms(u->memory_us), "sample_ms", ms(u->sample_us));
+    return json_pack("{s:i, s:i, s:f, s:f, s:f, s:i, s:f, s:f, s:f, s:i, s:i, s:f, s:f, s:f, s:f, s:o*}", "cache_n",
+                     u->n_cached, "prompt_n", prompt_n, "prompt_ms", ms(u->prompt_us), "prompt_per_token_ms",
+                     each(u->prompt_us, prompt_n), "prompt_per_second", per_second(prompt_n, u->prompt_us), "predicted_n",
+                     u->n_generated, "predicted_ms", ms(u->generate_us), "predicted_per_token_ms",
+                     each(u->generate_us, u->n_generated - 1), "predicted_per_second",
+                     per_second(u->n_generated - 1, u->generate_us), "draft_n", u->n_drafted, "draft_n_accepted", u->n_accepted,
+                     "queue_ms", ms(u->queue_us), "ttft_ms", ms(u->first_token_us), "memory_ms", ms(u->memory_us), "sample_ms",
+                     ms(u->sample_us), "stages_ms", stages_json(j, a));
 }

@@ -13,7 +13,7 @@ struct usage_sum usage_sum(const struct job *j);
 /* OpenAI's `usage`. */
 json_t *usage_json(const struct job *j);
 /* llama-server's `timings` of one answer, with ours beside it: ttft_ms, queue_ms, and of prompt_ms and predicted_ms together
- * memory_ms and sample_ms (docs/metrics.md). */
-json_t *timings_json(const struct mr_usage *u);
+ * memory_ms and sample_ms; and stages_ms, of its whole request so far (docs/metrics.md). */
+json_t *timings_json(const struct job *j, const struct answer *a);
 
 #endif

@@ -122,6 +122,15 @@ void exchange_set_header(struct exchange *x, const char *name, const char *value
     (void)value;
 }
 
+bool exchange_stages(const struct exchange *x, int i, int64_t stage_us[N_STAGES])
+{
+    (void)x;
+    (void)i;
+    for (int k = 0; k < N_STAGES; k++)
+        stage_us[k] = 1000 * k;
+    return true;
+}
+
 /* Nothing goes on by itself here. */
 struct exchange *exchange_detach(const struct exchange *x)
 {
