@@ -13,6 +13,7 @@
 struct named {
     int32_t id;
     char *name, *path;
+    float scale; /* for requests that say nothing of adapters */
 };
 
 struct adapter_names {
@@ -99,7 +100,7 @@ enum mr_status adapter_names_load(struct server *s, const char *name, const char
     if (strcmp(name, s->model->name) == 0 || adapter_names_find(s->adapters, name) != 0)
         return mr_fail(err, MR_BAD_INPUT, "'%s' is loaded already", name);
     MR_TRY(engine_link_call(s->model->engine, load, &w, err));
-    struct named added = {w.id, mem_string(name, strlen(name)), mem_string(path, strlen(path))};
+    struct named added = {w.id, mem_string(name, strlen(name)), mem_string(path, strlen(path)), 0};
     enum mr_status status = added.name != NULL && added.path != NULL
                                 ? add(s->adapters, &added, err)
                                 : mr_fail(err, MR_NO_MEMORY, "no memory for an adapter's name");
@@ -137,13 +138,59 @@ int32_t adapter_names_find(struct adapter_names *a, const char *name)
     return id;
 }
 
+int adapter_names_defaults(struct adapter_names *a, struct mr_adapter_use use[MR_ADAPTERS_MAX])
+{
+    int n = 0;
+    if (a == NULL)
+        return 0;
+    pthread_mutex_lock(&a->lock);
+    for (int i = 0; i < a->n && n < MR_ADAPTERS_MAX; i++)
+        if (a->list[i].scale < 0 || a->list[i].scale > 0)
+            use[n++] = (struct mr_adapter_use){.adapter = a->list[i].id, .scale = a->list[i].scale};
+    pthread_mutex_unlock(&a->lock);
+    return n;
+}
+
+/* The lock is held. The last scale that is given holds; NULL: none. */
+static const struct mr_adapter_use *find_use(const struct mr_adapter_use *use, int n, int32_t id)
+{
+    while (n > 0 && use[n - 1].adapter != id)
+        n--;
+    return n > 0 ? &use[n - 1] : NULL;
+}
+
+/* The lock is held. */
+static bool has_id(const struct adapter_names *a, int32_t id)
+{
+    int i = 0;
+    while (i < a->n && a->list[i].id != id)
+        i++;
+    return i < a->n;
+}
+
+enum mr_status adapter_names_set_defaults(struct adapter_names *a, const struct mr_adapter_use *use, int n,
+                                          struct mr_error *err)
+{
+    enum mr_status status = MR_OK;
+    pthread_mutex_lock(&a->lock);
+    for (int i = 0; i < n && status == MR_OK; i++)
+        if (!has_id(a, use[i].adapter))
+            status = mr_fail(err, MR_NOT_FOUND, "no adapter has the id %d", (int)use[i].adapter);
+    for (int i = 0; i < a->n && status == MR_OK; i++) {
+        const struct mr_adapter_use *found = find_use(use, n, a->list[i].id);
+        a->list[i].scale = found != NULL ? found->scale : 0;
+    }
+    pthread_mutex_unlock(&a->lock);
+    return status;
+}
+
 json_t *adapter_names_json(struct adapter_names *a)
 {
     json_t *list = json_array();
     pthread_mutex_lock(&a->lock);
     for (int i = 0; i < a->n; i++)
-        json_array_append_new(
-            list, json_pack("{s:i, s:s, s:s}", "id", a->list[i].id, "name", a->list[i].name, "path", a->list[i].path));
+        json_array_append_new(list, json_pack("{s:i, s:s, s:s, s:f}", "id", a->list[i].id, "name", a->list[i].name, "path",
+                                              a->list[i].path, "scale", (double)a->list[i].scale));
     pthread_mutex_unlock(&a->lock);
     return list;
 }

@@ -5,7 +5,7 @@
 
 #include <jansson.h>
 
-#include "base/status.h"
+#include "millrace.h"
 
 struct server;
 struct adapter_names;
@@ -25,7 +25,12 @@ enum mr_status adapter_names_unload(struct server *s, const char *name, struct m
 
 /* The engine's id; 0: no such name. */
 int32_t adapter_names_find(struct adapter_names *a, const char *name);
-/* [{"id", "name", "path"}] */
+/* What requests use that say nothing of adapters: those of a scale other than 0. All begin with 0. Returns how many. */
+int adapter_names_defaults(struct adapter_names *a, struct mr_adapter_use use[MR_ADAPTERS_MAX]);
+/* Set these; all others become 0. NOT_FOUND: an id is nobody's. n is MR_ADAPTERS_MAX at most. */
+enum mr_status adapter_names_set_defaults(struct adapter_names *a, const struct mr_adapter_use *use, int n,
+                                          struct mr_error *err);
+/* [{"id", "name", "path", "scale"}] */
 json_t *adapter_names_json(struct adapter_names *a);
 
 /* The settings' adapters, "FILE" or "NAME=FILE". */

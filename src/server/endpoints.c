@@ -41,6 +41,7 @@ const struct endpoint endpoint_table[] = {
     {"POST", "/v1/load_lora_adapter", 0, lora_load, NULL},
     {"POST", "/v1/unload_lora_adapter", 0, lora_unload, NULL},
     {"GET", "/lora-adapters", 0, lora_list, NULL},
+    {"POST", "/lora-adapters", 0, lora_scale, NULL},
     {"POST", "/v1/responses", 0, responses_create, NULL},
     {"GET", "/v1/responses/{id}", 0, responses_get, NULL},
     {"DELETE", "/v1/responses/{id}", 0, responses_delete, NULL},

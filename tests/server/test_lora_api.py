@@ -48,6 +48,33 @@ def test_a_request_may_weigh_adapters(server):
     assert complete(server, lora=[{"scale": 1}]).json()["error"]["param"] == "lora[0].id"
 
 
+def test_vectors_of_an_adapter_are_its_own(server):
+    plain, tuned, again = (server.post("/v1/embeddings", {"model": m, "input": "The mill"}).json()["data"][0]["embedding"]
+                           for m in ("base", "first", "base"))
+    assert plain == again != tuned
+
+
+def test_scales_of_requests_that_name_none(server):
+    one, = server.get("/lora-adapters").json()
+    plain = text(server, model="base")
+    assert one["scale"] == 0
+    try:
+        assert server.post("/lora-adapters", [{"id": one["id"], "scale": 1}]).status == 200
+        assert server.get("/lora-adapters").json()[0]["scale"] == 1
+        assert text(server) == text(server, model="first") != plain
+        assert text(server, lora=[]) == plain
+        chat = {"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 8, "temperature": 0}
+        tuned, named = (server.post("/v1/chat/completions", {**chat, **m}).json()["choices"] for m in ({}, {"model": "first"}))
+        assert tuned[0]["message"] == named[0]["message"]
+        assert server.post("/lora-adapters", [{"id": 999, "scale": 1}]).status == 404
+        for wrong in ({}, [5], [{"scale": 1}], [{"id": one["id"], "scale": "a"}]):
+            assert server.post("/lora-adapters", wrong).status == 400
+        assert server.get("/lora-adapters").json()[0]["scale"] == 1
+    finally:
+        assert server.post("/lora-adapters", []).status == 200
+    assert text(server) == plain
+
+
 def test_clients_load_and_unload(server):
     body = {"lora_name": "second", "lora_path": "tuned.gguf"}
     assert server.post("/v1/load_lora_adapter", body).status == 200

@@ -93,6 +93,12 @@ static void write_reply(const struct embeddings *e, struct string_buffer *out)
     (e->form == FORM_OPENAI || e->form == FORM_OPENAI_BASE64 ? write_openai : write_ollama)(e, out);
 }
 
+/* NULL: vectors of adapters are not kept. */
+static struct embedding_cache *cache_of(const struct embeddings *e)
+{
+    return e->j->base.n_adapter > 0 ? NULL : exchange_server(e->j->x)->embeddings;
+}
+
 static enum mr_status take_event(void *self, int i, const struct mr_event *event, struct string_buffer *out,
                                  struct mr_error *err)
 {
@@ -105,8 +111,8 @@ static enum mr_status take_event(void *self, int i, const struct mr_event *event
     const int prompt = e->miss[i];
     const int64_t us = event->usage.first_token_us;
     memcpy(vector_of(e, prompt), event->embedding, (size_t)e->n_embd * sizeof(float));
-    embedding_cache_put(exchange_server(e->j->x)->embeddings, e->key + (size_t)prompt * EMBEDDING_KEY_BYTES, event->embedding,
-                        e->n_embd);
+    if (cache_of(e) != NULL)
+        embedding_cache_put(cache_of(e), e->key + (size_t)prompt * EMBEDDING_KEY_BYTES, event->embedding, e->n_embd);
     e->total_us = us > e->total_us ? us : e->total_us;
     return MR_OK;
 }
@@ -128,11 +134,11 @@ static void release(void *self) { job_free(((struct embeddings *)self)->j); /* w
 
 static void look_up(struct embeddings *e)
 {
-    struct embedding_cache *cache = exchange_server(e->j->x)->embeddings;
+    struct embedding_cache *cache = cache_of(e);
     for (int i = 0; i < e->j->n_prompt; i++) {
         uint8_t *key = e->key + (size_t)i * EMBEDDING_KEY_BYTES;
         embedding_cache_key(key, e->j->model->name, (int)e->pooling, e->j->prompt[i].id, e->j->prompt[i].n);
-        if (!embedding_cache_get(cache, key, vector_of(e, i), e->n_embd))
+        if (cache == NULL || !embedding_cache_get(cache, key, vector_of(e, i), e->n_embd))
             e->miss[e->n_miss++] = i;
     }
 }

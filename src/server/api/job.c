@@ -51,6 +51,10 @@ static void find_model(struct job *j)
         j->model = find_adapter(j, name);
     if (j->model != NULL && exchange_key(j->x) != NULL && !api_key_allows(exchange_key(j->x), j->model->name))
         j->model = NULL; /* it is not even loaded for such a key */
+    if (j->adapter.adapter == 0 && j->model == exchange_server(j->x)->model) {
+        j->base.adapter = j->defaults;
+        j->base.n_adapter = adapter_names_defaults(exchange_server(j->x)->adapters, j->defaults);
+    }
     if (j->model == NULL) {
         api_error_at(&j->error, 404, "model", "'%.80s' does not exist here", name != NULL ? name : "");
         j->error.code = "model_not_found";

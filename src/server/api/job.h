@@ -47,8 +47,8 @@ struct job {
     const char *constraint;    /* the field that base's constraint is from; NULL: none */
     struct token_list *prompt; /* [n_prompt], in the arena */
     int n_prompt;
-    struct mr_calls *calls; /* NULL: the answers are plain text */
-    struct mr_adapter_use adapter;
+    struct mr_calls *calls;                                   /* NULL: the answers are plain text */
+    struct mr_adapter_use adapter, defaults[MR_ADAPTERS_MAX]; /* the one that `model` names; without one */
 
     bool stream, has_begun;
     bool include_usage;    /* a stream tells it at its end */

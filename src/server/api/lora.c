@@ -13,6 +13,16 @@ static const struct dialect no_dialect = {0}; /* nothing is generated */
 
 void lora_list(struct exchange *x) { exchange_reply_json(x, 200, adapter_names_json(exchange_server(x)->adapters)); }
 
+/* One entry of a list of adapters, which the path names. */
+static void read_use(const json_t *entry, const char *path, struct mr_adapter_use *use, struct api_error *error)
+{
+    const struct json_fields f = {.object = entry, .path = path, .error = error};
+    use->scale = 1;
+    json_fields_float(&f, "scale", -100, 100, &use->scale);
+    if (!json_fields_int32(&f, "id", 1, INT32_MAX, &use->adapter))
+        json_fields_fail(&f, "id", "is missing");
+}
+
 void lora_fields_read(struct job *j)
 {
     const json_t *list = NULL;
@@ -25,14 +35,48 @@ void lora_fields_read(struct job *j)
     for (size_t i = 0; use != NULL && i < n && j->error.http == 0; i++) {
         char path[32];
         snprintf(path, sizeof path, "lora[%zu]", i);
-        const struct json_fields f = {.object = json_array_get(list, i), .path = path, .error = &j->error};
-        use[i].scale = 1;
-        json_fields_float(&f, "scale", -100, 100, &use[i].scale);
-        if (!json_fields_int32(&f, "id", 1, INT32_MAX, &use[i].adapter))
-            json_fields_fail(&f, "id", "is missing");
+        read_use(json_array_get(list, i), path, &use[i], &j->error);
     }
     j->base.adapter = use;
     j->base.n_adapter = (int32_t)n;
+}
+
+/* The body: a list. Returns how many there are. */
+static int read_scales(const json_t *list, struct mr_adapter_use use[MR_ADAPTERS_MAX], struct api_error *error)
+{
+    const size_t n = json_array_size(list);
+    if (!json_is_array(list) || n > MR_ADAPTERS_MAX)
+        api_error_at(error, 400, "", "the body must be a list of at most %d adapters: [{\"id\": 1, \"scale\": 0.5}]",
+                     MR_ADAPTERS_MAX);
+    for (size_t i = 0; i < n && error->http == 0; i++) {
+        char path[32];
+        snprintf(path, sizeof path, "[%zu]", i);
+        read_use(json_array_get(list, i), path, &use[i], error);
+    }
+    return (int)n;
+}
+
+void lora_scale(struct exchange *x)
+{
+    struct adapter_names *names = exchange_server(x)->adapters;
+    struct mr_adapter_use use[MR_ADAPTERS_MAX];
+    struct mr_error err = {{0}};
+    struct api_error error = {0};
+    size_t n_body;
+    const char *body = exchange_body(x, &n_body);
+    json_error_t why;
+    json_t *list = json_loadb(body, n_body, JSON_REJECT_DUPLICATES, &why);
+    const int n = read_scales(list, use, &error);
+    json_decref(list);
+    if (error.http == 0) {
+        const enum mr_status status = adapter_names_set_defaults(names, use, n, &err);
+        if (status != MR_OK)
+            api_error_take_status(&error, status, "", &err);
+    }
+    if (error.http != 0)
+        exchange_fail(x, &error);
+    else
+        exchange_reply_json(x, 200, json_pack("{s:b}", "success", 1));
 }
 
 /* The file that path names within the folder, real names of both. false: it is not there, or elsewhere. */
