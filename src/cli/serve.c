@@ -27,6 +27,7 @@ static void block_signals(sigset_t *set)
     sigaddset(set, SIGHUP);
     pthread_sigmask(SIG_BLOCK, set, NULL);
     signal(SIGPIPE, SIG_IGN); /* a client that leaves is told by write */
+    signal(SIGXFSZ, SIG_IGN); /* the same of a file that may not grow */
 }
 
 /* Whether one that ends the server has come. */

@@ -93,7 +93,7 @@ static json_t *make_line(const struct exchange *x, int64_t now_us)
     json_object_set_new(line, "method", json_string(x->method));
     json_object_set_new(line, "path", json_string(x->target.path));
     json_object_set_new(line, "status", json_integer(x->http));
-    json_object_set_new(line, "bytes_in", json_integer((json_int_t)x->body.n));
+    json_object_set_new(line, "bytes_in", json_integer((json_int_t)(x->body.n + x->n_uploaded)));
     json_object_set_new(line, "bytes_out", json_integer(x->n_sent));
     add_ms(line, "receive_ms", x->times.begin_us, x->times.arrival_us);
     add_ms(line, "first_byte_ms", x->times.arrival_us, x->times.first_byte_us);

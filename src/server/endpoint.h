@@ -9,8 +9,10 @@ struct exchange;
 struct api_error;
 
 enum endpoint_flag {
-    ENDPOINT_OPEN = 1,        /* no API key needed */
-    ENDPOINT_BEFORE_READY = 2 /* answers while the model still loads */
+    ENDPOINT_OPEN = 1,         /* no API key needed */
+    ENDPOINT_BEFORE_READY = 2, /* answers while the model still loads */
+    ENDPOINT_WAITS = 4,        /* for the disk: a worker calls it */
+    ENDPOINT_UPLOAD = 8        /* its body is a form with a file (upload.h), which does not come into memory */
 };
 
 struct endpoint {

@@ -1,7 +1,9 @@
 /* endpoints.c: all endpoints, one row each. */
 #include "server/api/anthropic.h"
+#include "server/api/batches.h"
 #include "server/api/completion.h"
 #include "server/api/embeddings.h"
+#include "server/api/files.h"
 #include "server/api/health.h"
 #include "server/api/lora.h"
 #include "server/api/metrics_endpoint.h"
@@ -46,6 +48,15 @@ const struct endpoint endpoint_table[] = {
     {"GET", "/v1/responses/{id}", 0, responses_get, NULL},
     {"DELETE", "/v1/responses/{id}", 0, responses_delete, NULL},
     {"POST", "/v1/responses/{id}/cancel", 0, responses_cancel, NULL},
+    {"POST", "/v1/files", ENDPOINT_UPLOAD | ENDPOINT_WAITS, files_create, NULL},
+    {"GET", "/v1/files", ENDPOINT_WAITS, files_list, NULL},
+    {"GET", "/v1/files/{id}", ENDPOINT_WAITS, files_get, NULL},
+    {"DELETE", "/v1/files/{id}", ENDPOINT_WAITS, files_delete, NULL},
+    {"GET", "/v1/files/{id}/content", ENDPOINT_WAITS, files_content, NULL},
+    {"POST", "/v1/batches", ENDPOINT_WAITS, batches_create, NULL},
+    {"GET", "/v1/batches", ENDPOINT_WAITS, batches_list, NULL},
+    {"GET", "/v1/batches/{id}", ENDPOINT_WAITS, batches_get, NULL},
+    {"POST", "/v1/batches/{id}/cancel", ENDPOINT_WAITS, batches_cancel, NULL},
     {"POST", "/v1/messages", 0, anthropic_messages, anthropic_write_error},
     {"POST", "/v1/messages/count_tokens", 0, anthropic_count_tokens, anthropic_write_error},
     {"POST", "/api/chat", 0, ollama_chat, ollama_write_error},

@@ -1,6 +1,7 @@
 /* exchange.c: one request and its whole reply. What streams is in exchange_stream.c. */
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/memory.h"
@@ -8,6 +9,7 @@
 #include "server/exchange_state.h"
 #include "server/keys.h"
 #include "server/server.h"
+#include "server/upload.h"
 
 enum {
     ID_RANDOM_BYTES = 12
@@ -20,7 +22,7 @@ struct exchange *exchange_create(struct server *s, const char *target)
     if (x == NULL)
         return NULL;
     x->server = s;
-    x->fd = -1;
+    x->fd = x->reply_fd = -1;
     x->times.begin_us = clock_us();
     atomic_init(&x->n_ref, 1);
     pthread_mutex_init(&x->lock, NULL);
@@ -50,6 +52,9 @@ void exchange_drop(struct exchange *x)
     target_release(&x->target);
     string_buffer_release(&x->body);
     string_buffer_release(&x->out);
+    upload_free(x->upload);
+    if (x->reply_fd >= 0)
+        close(x->reply_fd);
     pthread_mutex_destroy(&x->lock);
     free(x);
 }
@@ -124,6 +129,19 @@ void exchange_reply(struct exchange *x, int http, const char *content_type, cons
 {
     pthread_mutex_lock(&x->lock);
     reply(x, http, content_type, bytes, n);
+    pthread_mutex_unlock(&x->lock);
+}
+
+void exchange_reply_file(struct exchange *x, const char *content_type, int fd, int64_t n)
+{
+    pthread_mutex_lock(&x->lock);
+    if (x->http == 0) {
+        x->reply_fd = fd;
+        x->n_file = n;
+        reply(x, 200, content_type, "", 0);
+    } else {
+        close(fd);
+    }
     pthread_mutex_unlock(&x->lock);
 }
 

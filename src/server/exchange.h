@@ -38,7 +38,8 @@ struct server *exchange_server(const struct exchange *x);
 
 /* Reply at once; bytes are copied. */
 void exchange_reply(struct exchange *x, int http, const char *content_type, const void *bytes, size_t n);
-void exchange_reply_json(struct exchange *x, int http, json_t *value); /* takes the reference */
+void exchange_reply_json(struct exchange *x, int http, json_t *value);                     /* takes the reference */
+void exchange_reply_file(struct exchange *x, const char *content_type, int fd, int64_t n); /* takes the descriptor */
 void exchange_fail(struct exchange *x, const struct api_error *e);
 /* By a status of the engine's: BAD_INPUT and NO_SUPPORT 400, NOT_FOUND 404, BUSY and FULL 429, NO_MEMORY 503, the rest 500. */
 void exchange_fail_status(struct exchange *x, enum mr_status status, const struct mr_error *err);

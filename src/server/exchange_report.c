@@ -87,5 +87,6 @@ void exchange_report_done(struct exchange *x)
     exchange_report_answers(x);
     if (x->server->traces != NULL && strcmp(e->method, "POST") == 0)
         trace(x, e);
-    metrics_http(x->server->metrics, e->method, e->path, x->http, x->body.n + x->n_discarded, (size_t)x->n_sent);
+    metrics_http(x->server->metrics, e->method, e->path, x->http, x->body.n + x->n_uploaded + x->n_discarded,
+                 (size_t)x->n_sent);
 }

@@ -20,6 +20,8 @@ enum {
     EXCHANGE_REQUESTS_MAX = 4096
 };
 
+struct upload; /* upload.h */
+
 /* What carries the exchange. Called with its lock held, but for header. */
 struct transport {
     /* The exchange waits and has something to say, or its client left: its thread calls on it again. */
@@ -55,6 +57,8 @@ struct exchange {
     struct route route;
     struct string_buffer body;
     size_t n_discarded; /* bytes of a body that will not be read */
+    size_t n_uploaded;  /* bytes that went on to `upload` */
+    struct upload *upload;
     const struct api_key *key;
     bool has_priority; /* its requests have this one, whatever the body says */
     int32_t priority;
@@ -77,6 +81,8 @@ struct exchange {
     int n_header;
     struct string_buffer out; /* of the reply's body; bytes before out_at have been taken */
     size_t out_at;
+    int reply_fd; /* the reply's body is this file, n_file bytes of it; -1: it is not */
+    int64_t n_file;
     bool is_stream; /* the reply goes out as it comes */
     bool is_ended;  /* nothing will be appended to out */
 

@@ -198,6 +198,8 @@ static enum mr_status enter(struct exchange *x, const struct mr_request *request
         return MR_OK;
     if (!api_key_allows(x->key, x->model->name))
         return mr_fail(err, MR_NOT_FOUND, "the model '%s' does not exist, or this key may not use it", x->model->name);
+    if (x->has_priority) /* a line of a batch has been let in with it */
+        return MR_OK;
     for (int i = 0; i < n; i++)
         n_token += request[i].n_prompt;
     MR_TRY(api_key_enter(x->key, n_token, clock_us(), retry_after_ms, err));

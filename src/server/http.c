@@ -23,6 +23,7 @@
 #include "server/server.h"
 #include "server/settings.h"
 #include "server/text_file.h"
+#include "server/upload.h"
 #include "server/workers.h"
 #include "server/model_store.h"
 
@@ -32,6 +33,7 @@ enum {
     DISCARD_FACTOR = 8,          /* a body that is too long is read and forgotten up to so many times the limit */
     BODIES_FACTOR = 16,          /* all bodies together may have so many times the limit of one */
     BODIES_RETRY_MS = 1000,
+    UPLOAD_TIME_BYTES = 1 << 20, /* of a file have request_timeout_s */
     STREAM_BLOCK_BYTES = 4096,
     PEM_BYTES_MAX = 1 << 20,
     LOADING_RETRY_MS = 2000
@@ -103,6 +105,16 @@ static void check_key(struct exchange *x)
     exchange_put_header(x, "WWW-Authenticate", "Bearer");
 }
 
+static bool is_upload(const struct exchange *x)
+{
+    return x->route.endpoint != NULL && (x->route.endpoint->flags & ENDPOINT_UPLOAD) != 0;
+}
+
+static size_t max_body(const struct exchange *x)
+{
+    return is_upload(x) ? upload_body_max(x) : x->server->settings->max_body_bytes;
+}
+
 /* What can be said of a request once its headers are there. */
 static void check_head(struct exchange *x, const char *method)
 {
@@ -122,8 +134,8 @@ static void check_head(struct exchange *x, const char *method)
     } else {
         check_key(x);
     }
-    if (x->refusal.http == 0 && length != NULL && strtoull(length, NULL, 10) > x->server->settings->max_body_bytes)
-        api_error_set(&x->refusal, 413, "the body has more than %zu bytes", x->server->settings->max_body_bytes);
+    if (x->refusal.http == 0 && length != NULL && strtoull(length, NULL, 10) > max_body(x))
+        api_error_set(&x->refusal, 413, "the body has more than %zu bytes", max_body(x));
 }
 
 static void forget_body(struct http *h, struct exchange *x)
@@ -151,8 +163,25 @@ static void keep_body(struct http *h, struct exchange *x, const char *bytes, siz
         api_error_set(&x->refusal, 503, "no memory for the body");
 }
 
+/* A client that goes on sending has its time anew with each piece of a file. */
+static void pass_on(struct http *h, struct exchange *x, const char *bytes, size_t n)
+{
+    const size_t before = x->n_uploaded;
+    x->n_uploaded += n;
+    if (x->n_uploaded > upload_body_max(x))
+        api_error_set(&x->refusal, 413, "the body has more than %zu bytes", upload_body_max(x));
+    else
+        upload_take(x, bytes, n);
+    if (x->n_uploaded / UPLOAD_TIME_BYTES != before / UPLOAD_TIME_BYTES)
+        connections_set(h->connections, socket_context(x->connection), CONNECTION_SENDING, clock_us());
+}
+
 static void take_body(struct http *h, struct exchange *x, const char *bytes, size_t n)
 {
+    if (x->refusal.http == 0 && is_upload(x)) {
+        pass_on(h, x, bytes, n);
+        return;
+    }
     if (x->refusal.http == 0)
         keep_body(h, x, bytes, n);
     if (x->refusal.http == 0)
@@ -201,6 +230,12 @@ static struct MHD_Response *make_response(struct exchange *x)
         response = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, STREAM_BLOCK_BYTES, read_stream, x, drop_stream);
         if (response != NULL)
             exchange_hold(x);
+        return response;
+    }
+    if (x->reply_fd >= 0) {
+        response = MHD_create_response_from_fd64((uint64_t)x->n_file, x->reply_fd);
+        x->reply_fd = response != NULL ? -1 : x->reply_fd;
+        x->n_sent = x->n_file;
         return response;
     }
     const bool is_empty = x->out.s == NULL;
@@ -296,12 +331,14 @@ static enum MHD_Result answer(struct http *h, struct exchange *x)
     connections_set(h->connections, socket_context(x->connection), CONNECTION_WAITING, x->times.arrival_us);
     if (x->refusal.http == 0 && x->route.endpoint != NULL)
         check_phase(x);
+    if (is_upload(x))
+        upload_end(x);
     if (x->refusal.http != 0) {
         exchange_fail(x, &x->refusal);
     } else if (x->route.endpoint == NULL) {
         exchange_set_header(x, "Allow", x->route.methods);
         exchange_reply(x, 204, "text/plain", "", 0);
-    } else if (x->body.n > LONG_BODY_BYTES) {
+    } else if (x->body.n > LONG_BODY_BYTES || (x->route.endpoint->flags & ENDPOINT_WAITS) != 0) {
         return hand_over(x, work_later);
     } else if (!exchange_handle(x)) {
         return hand_over(x, wait_for_model);

@@ -249,6 +249,18 @@ const struct api_key *key_ring_find(struct key_ring *ring, const char *token)
     return found != NULL ? &found->key : NULL;
 }
 
+const struct api_key *key_ring_find_id(struct key_ring *ring, uint64_t id)
+{
+    const struct api_key *found = NULL;
+    pthread_rwlock_rdlock(&ring->lock);
+    for (size_t i = 0; i < ring->set.n; i++)
+        if (ring->set.key[i]->key.id == id)
+            found = &ring->set.key[i]->key;
+    api_key_hold(found);
+    pthread_rwlock_unlock(&ring->lock);
+    return found;
+}
+
 bool api_key_allows(const struct api_key *key, const char *model)
 {
     const struct ring_key *k = (const struct ring_key *)key;

@@ -40,8 +40,9 @@ enum mr_status key_ring_reload(struct key_ring *ring, struct mr_error *err);
 
 /* NULL: nobody's token. Else drop it when the request has ended. */
 const struct api_key *key_ring_find(struct key_ring *ring, const char *token);
-void api_key_hold(const struct api_key *key); /* one drop more; takes NULL */
-void api_key_drop(const struct api_key *key); /* takes NULL */
+const struct api_key *key_ring_find_id(struct key_ring *ring, uint64_t id); /* the same by id */
+void api_key_hold(const struct api_key *key);                               /* one drop more; takes NULL */
+void api_key_drop(const struct api_key *key);                               /* takes NULL */
 
 /* Whether the key may ask this model, by its name in the API. */
 bool api_key_allows(const struct api_key *key, const char *model);

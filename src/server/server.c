@@ -16,6 +16,7 @@
 #include "server/adapter_names.h"
 #include "server/api/embedding_cache.h"
 #include "server/api/stored_responses.h"
+#include "server/batch/batch_service.h"
 #include "server/dispatch.h"
 #include "server/exchange_state.h"
 #include "server/hosted_model.h"
@@ -56,6 +57,8 @@ static enum mr_status start_parts(struct server *s, struct mr_error *err)
         MR_TRY(trace_export_create(&s->traces, settings->otlp_endpoint, s->metrics, err));
     MR_TRY(access_log_open(&s->access_log, settings->access_log, err));
     MR_TRY(dispatch_create(&s->dispatch, err));
+    if (settings->state_dir != NULL)
+        MR_TRY(batch_service_open(&s->batches, s, settings->state_dir, err));
     MR_TRY(workers_create(&s->workers, err));
     MR_TRY(model_store_list(s, err));
     for (int i = 0; i < s->n_model; i++)
@@ -115,7 +118,7 @@ enum mr_status server_load(struct server *s, bool (*progress)(void *context, siz
         return mr_fail(err, MR_NO_SUPPORT, "mlock: %s; the limit is that of ulimit -l", strerror(errno));
     MR_TRY(adapter_names_load_all(s, err));
     atomic_store_explicit(&s->phase, SERVER_READY, memory_order_release);
-    return MR_OK;
+    return s->batches != NULL ? batch_service_start(s->batches, err) : MR_OK;
 }
 
 int server_port(const struct server *s) { return http_port(s->http); }
@@ -148,6 +151,7 @@ static void wait_a_little(void) { nanosleep(&(struct timespec){.tv_nsec = POLL_M
 void server_drain(struct server *s, bool (*go_on)(void *context), void *context)
 {
     const int64_t until_us = clock_us() + (int64_t)s->settings->drain_s * 1000000;
+    batch_service_stop(s->batches); /* what they have not done waits for the next start */
     atomic_store_explicit(&s->phase, SERVER_DRAINING, memory_order_release);
     while (dispatch_n_exchanges(s->dispatch) > 0 && clock_us() < until_us && go_on(context))
         wait_a_little();
@@ -171,11 +175,13 @@ void server_free(struct server *s)
 {
     if (s == NULL)
         return;
+    batch_service_stop(s->batches);
     model_store_stop(s->store);
     if (s->dispatch != NULL)
         end_exchanges(s);
     workers_free(s->workers);
     http_free(s->http);
+    batch_service_free(s->batches);
     dispatch_free(s->dispatch);
     for (int i = 0; i < s->n_model; i++)
         hosted_model_release(&s->model[i]);

@@ -20,6 +20,7 @@ struct stored_responses; /* api/stored_responses.h */
 struct embedding_cache;  /* api/embedding_cache.h */
 struct model_store;      /* model_store.h */
 struct exchange;         /* exchange.h */
+struct batch_service;    /* batch/batch_service.h */
 
 enum model_phase {
     MODEL_UNLOADED,
@@ -79,6 +80,7 @@ struct server {
     struct stored_responses *responses;
     struct embedding_cache *embeddings;
     struct adapter_names *adapters;
+    struct batch_service *batches; /* NULL: no folder for them */
 };
 
 /* Bind and listen; requests are answered from now on, by most endpoints with 503. *out is NULL on failure: BAD_INPUT names the

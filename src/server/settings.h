@@ -43,6 +43,13 @@ struct server_settings {
     const char *access_log;      /* file, "-": standard output; NULL: none */
     const char *otlp_endpoint;   /* NULL: none */
 
+    const char *state_dir;    /* of files and batches; NULL: there are none */
+    size_t batch_file_bytes;  /* of one file */
+    size_t batch_store_bytes; /* of all files of a key */
+    int32_t batch_lines;      /* of one input */
+    int32_t batch_jobs;       /* of a key that have not ended */
+    int32_t batch_keep_s;     /* files without a time of their own, and jobs that have ended; 0: for ever */
+
     const char *device;      /* "auto", "cpu", "cuda:0" */
     bool device_fallback;    /* to the CPU, where there is no such device */
     size_t memory_cpu_bytes; /* for keys, values and what is remembered; 0: as the context and the batch need */
@@ -51,8 +58,9 @@ struct server_settings {
 };
 
 /* host 127.0.0.1, port 8080, max_body_bytes 32 MiB, max_connections 10000, request_timeout_s 60, idle_timeout_s 120,
- * keep_alive_s 10, drain_s 30, warm_active 1; engine: the defaults with max_running 32 and
- * itl_target_ms 200. */
+ * keep_alive_s 10, drain_s 30, warm_active 1, batch_file_bytes 1 GiB,
+ * batch_store_bytes 10 GiB, batch_lines 50000, batch_jobs 100, batch_keep_s 30 days; engine: the defaults with max_running 32
+ * and itl_target_ms 200. */
 void server_settings_defaults(struct server_settings *s);
 
 /* Settings as they are given: one table for the command line, the environment, the file and the documentation. */

@@ -3,6 +3,7 @@
 
 enum {
     MAX_RUNNING = 32,
+    KEEP_S = 30 * 24 * 3600,
     ITL_TARGET_MS = 200 /* about as fast as people read, while others' prompts are computed */
 };
 
@@ -19,7 +20,12 @@ void server_settings_defaults(struct server_settings *s)
                                   .warm_active = 1,
                                   .models_max = 4,
                                   .model_keep_alive_s = 300,
-                                  .model_load_timeout_s = 120};
+                                  .model_load_timeout_s = 120,
+                                  .batch_file_bytes = (size_t)1 << 30,
+                                  .batch_store_bytes = (size_t)10 << 30,
+                                  .batch_lines = 50000,
+                                  .batch_jobs = 100,
+                                  .batch_keep_s = KEEP_S};
     mr_options_defaults(&s->engine);
     mr_sampling_defaults(&s->sampling);
     s->engine.max_running = MAX_RUNNING;

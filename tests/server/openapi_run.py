@@ -12,7 +12,8 @@ CHECKS = "not_a_server_error,response_schema_conformance,content_type_conformanc
 def run(seconds, seed):
     """No reply is a server error or differs from its description; the server lives on. A small context bounds each answer."""
     program = Path(sys.executable).parent / "schemathesis"
-    with Server("-c", "64") as server, tempfile.TemporaryDirectory() as folder:  # where it keeps what it saw
+    with (tempfile.TemporaryDirectory() as state, tempfile.TemporaryDirectory() as folder,  # where it keeps what it saw
+          Server("-c", "64", "--state-dir", state) as server):
         done = subprocess.run([program, "run", server.url + "/openapi.json", "--checks", CHECKS, "--seed", str(seed),
                                "--max-time", str(seconds), "--phases", "examples,coverage,fuzzing", "--continue-on-failure",
                                "--request-timeout", "120", "--suppress-health-check", "all", "--no-color"],

@@ -2,6 +2,7 @@
 #include "server/batch/batch_job.h"
 
 #include <errno.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -25,6 +26,7 @@ struct checking {
     char *result[TOGETHER];
     int n;
     int64_t n_line;
+    bool is_too_long;
 };
 
 static void add_fault(struct checking *c, int32_t line, const struct batch_fault *fault)
@@ -110,12 +112,24 @@ static enum mr_status take(struct checking *c, const struct batch_text *text, st
     return MR_OK;
 }
 
+static void refuse_more(struct checking *c, int32_t line)
+{
+    struct batch_fault fault;
+    batch_fault_set(&fault, "too_many_tasks", NULL, "the input has more than %lld lines", (long long)c->check->max_lines);
+    c->is_too_long = true;
+    add_fault(c, line, &fault);
+}
+
 static enum mr_status read_lines(struct checking *c, struct batch_reader *r, struct mr_error *err)
 {
     struct batch_text text;
     enum mr_status status;
     while ((status = batch_reader_next(r, &text, err)) == MR_OK) {
         MR_TRY(take(c, &text, err));
+        if (c->check->max_lines > 0 && c->n_line > c->check->max_lines) {
+            refuse_more(c, text.line);
+            return flush(c, err);
+        }
         if (c->n < TOGETHER)
             continue;
         MR_TRY(flush(c, err));
@@ -132,7 +146,7 @@ static enum mr_status conclude(struct checking *c, struct mr_error *err)
         batch_fault_set(&empty, "empty_file", NULL, "the input has no lines");
         add_fault(c, 1, &empty);
     }
-    if (c->faults->n == 0 || (c->check->keep_going && c->n_line > 0))
+    if (c->faults->n == 0 || (c->check->keep_going && c->n_line > 0 && !c->is_too_long))
         return batch_store_set_status(c->store, c->job->id, BATCH_IN_PROGRESS, err);
     MR_TRY(batch_store_clear_lines(c->store, c->job->id, err));
     return mr_fail(err, MR_BAD_INPUT, "%lld lines are wrong", (long long)c->faults->n);
@@ -162,6 +176,63 @@ enum mr_status batch_job_check(struct batch_store *store, const struct batch_job
         clear(c);
     free(c);
     batch_reader_close(&r);
+    return status;
+}
+
+/* ---- lines that are not run ---- */
+
+static enum mr_status abandon_line(const struct batch_reader *r, const struct batch_job *job, struct batch_line *l,
+                                   const struct batch_fault *why, struct mr_error *err)
+{
+    struct string_buffer text, result;
+    struct batch_request request;
+    struct batch_fault fault;
+    string_buffer_init(&text);
+    string_buffer_init(&result);
+    enum mr_status status = batch_reader_reread(r, l->offset, (size_t)l->n, &text, err);
+    if (status == MR_OK) {
+        const struct batch_text t = {.text = text.s, .n = text.n, .line = l->line};
+        batch_request_parse(&request, &t, NULL, &fault);
+        batch_result_write_fault(&result, job->name, l->line, request.custom_id, why);
+        json_decref(request.root);
+        if (result.failed)
+            status = mr_fail(err, MR_NO_MEMORY, "no memory for a result");
+    }
+    string_buffer_release(&text);
+    l->state = BATCH_LINE_FAILED;
+    l->result = result.s;
+    l->n_result = result.n;
+    return status;
+}
+
+/* The next ones; *n: how many. */
+static enum mr_status abandon_some(struct batch_store *store, const struct batch_job *job, const struct batch_reader *r,
+                                   const struct batch_fault *why, struct batch_line *line, int *n, struct mr_error *err)
+{
+    *n = TOGETHER;
+    enum mr_status status = batch_store_pending(store, job->id, 0, line, n, err);
+    for (int i = 0; status == MR_OK && i < *n; i++)
+        status = abandon_line(r, job, &line[i], why, err);
+    if (status == MR_OK && *n > 0)
+        status = batch_store_record(store, job->id, line, *n, err);
+    for (int i = 0; i < *n; i++)
+        free((char *)(uintptr_t)line[i].result);
+    return status;
+}
+
+enum mr_status batch_job_abandon(struct batch_store *store, const struct batch_job *job, const char *input,
+                                 const struct batch_fault *why, struct mr_error *err)
+{
+    struct batch_reader r = {.fd = -1};
+    if (job->status == BATCH_VALIDATING)
+        return batch_store_clear_lines(store, job->id, err);
+    struct batch_line *line = mem_zero_array(TOGETHER, sizeof *line);
+    enum mr_status status =
+        line != NULL ? batch_reader_open(&r, input, err) : mr_fail(err, MR_NO_MEMORY, "no memory for lines");
+    for (int n = 1; status == MR_OK && n > 0;)
+        status = abandon_some(store, job, &r, why, line, &n, err);
+    batch_reader_close(&r);
+    free(line);
     return status;
 }
 

@@ -19,6 +19,7 @@ struct batch_faults {
 struct batch_check {
     const char *input;            /* file */
     const char *url;              /* that every line asks; NULL: any */
+    int64_t max_lines;            /* 0: any number */
     bool keep_going;              /* such lines become results of their own */
     bool (*go_on)(void *context); /* asked now and then; NULL: yes */
     void *context;
@@ -28,6 +29,10 @@ struct batch_check {
  * stays as it is. */
 enum mr_status batch_job_check(struct batch_store *store, const struct batch_job *job, const struct batch_check *check,
                                struct batch_faults *faults, struct mr_error *err);
+
+/* Lines without a result get this one: they were not run. Those of a job that has not been checked are forgotten. */
+enum mr_status batch_job_abandon(struct batch_store *store, const struct batch_job *job, const char *input,
+                                 const struct batch_fault *why, struct mr_error *err);
 
 /* Write the results, in the order of the input, to the output and the errors, each of which appears whole or not at all. A file
  * that would be empty is not made, but the output is where there are no errors. */

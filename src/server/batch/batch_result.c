@@ -6,12 +6,14 @@
 #include "server/api/json_text.h"
 
 enum {
-    NAME_PART = 12 /* of the job's name, in the ids of its lines */
+    NAME_PART = 24 /* of the job's name, in the ids of its lines */
 };
 
 static void begin(struct string_buffer *out, const char *job, int32_t line, const json_t *custom_id)
 {
-    string_buffer_printf(out, "{\"id\":\"batch_req_%.*s_%d\",\"custom_id\":", NAME_PART, job, (int)line);
+    static const char prefix[] = "batch_"; /* of a server's jobs */
+    const char *name = strncmp(job, prefix, sizeof prefix - 1) == 0 ? job + sizeof prefix - 1 : job;
+    string_buffer_printf(out, "{\"id\":\"batch_req_%.*s_%d\",\"custom_id\":", NAME_PART, name, (int)line);
     if (custom_id != NULL)
         json_text_string(out, json_string_value(custom_id), json_string_length(custom_id));
     else

@@ -60,11 +60,15 @@ enum mr_status batch_store_put_aside(const char *folder, struct mr_error *err);
 /* Remove what batch_store_open made. */
 void batch_store_remove(const char *folder);
 
-/* The first job. NOT_FOUND: there is none. */
+/* The first job, the one behind an id, the one of a name. NOT_FOUND: there is none. */
 enum mr_status batch_store_first_job(struct batch_store *s, struct batch_job *out, struct mr_error *err);
+enum mr_status batch_store_next_job(struct batch_store *s, int64_t after, struct batch_job *out, struct mr_error *err);
+enum mr_status batch_store_find_job(struct batch_store *s, const char *name, struct batch_job *out, struct mr_error *err);
 /* Sets job->id. */
 enum mr_status batch_store_add_job(struct batch_store *s, struct batch_job *job, struct mr_error *err);
 enum mr_status batch_store_set_status(struct batch_store *s, int64_t job, enum batch_status status, struct mr_error *err);
+/* Forget a job and its lines. */
+enum mr_status batch_store_drop_job(struct batch_store *s, int64_t job, struct mr_error *err);
 
 /* Add lines, all or none but for duplicates. */
 enum mr_status batch_store_add_lines(struct batch_store *s, int64_t job, struct batch_line *line, int n, struct mr_error *err);

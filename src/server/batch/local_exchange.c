@@ -9,6 +9,7 @@
 #include "base/memory.h"
 #include "server/dispatch.h"
 #include "server/exchange_report.h"
+#include "server/keys.h"
 #include "server/model_store.h"
 #include "server/server.h"
 
@@ -67,7 +68,7 @@ static void wait_for_model(struct exchange *x)
 }
 
 struct local_exchange *local_exchange_start(struct server *s, const char *path, const char *body, size_t n, int32_t priority,
-                                            void (*done)(void *context), void *context)
+                                            const struct api_key *key, void (*done)(void *context), void *context)
 {
     struct local_exchange *l = mem_zero_array(1, sizeof *l);
     if (l == NULL)
@@ -82,6 +83,8 @@ struct local_exchange *local_exchange_start(struct server *s, const char *path, 
     struct exchange *x = l->x;
     x->has_priority = true;
     x->priority = priority;
+    x->key = key;
+    api_key_hold(key);
     if (x->refusal.http != 0)
         exchange_fail(x, &x->refusal);
     else if (!exchange_handle(x))
