@@ -199,6 +199,8 @@ static enum mr_status check_tokens(const struct model *m, const struct batch *b,
 {
     if (b->n_row < 1 || b->n_row > m->options.max_row)
         return mr_fail(err, MR_BAD_INPUT, "batch: %d rows, not 1..%d", b->n_row, m->options.max_row);
+    if (b->n_layer < 0 || b->n_layer > m->h.n_layer)
+        return mr_fail(err, MR_BAD_INPUT, "batch: %d layers, not 0..%d", b->n_layer, m->h.n_layer);
     int n_logits = 0;
     for (int i = 0; i < b->n_row; i++) {
         if (b->token[i] < 0 || b->token[i] >= m->h.n_vocab)
@@ -292,12 +294,12 @@ static struct pass make_pass(const struct model *m, const struct model_kv *kv, c
     return p;
 }
 
-static void run_pass(struct pass *p)
+static void run_pass(struct pass *p, int n_layer)
 {
     const struct family *family = p->h->family;
     p->layer = -1;
     family->embed(p);
-    for (int i = 0; i < p->h->n_layer; i++) {
+    for (int i = 0; i < n_layer; i++) {
         p->layer = i;
         p->ops->enter_layer(p->device, i);
         family->layer(p, i);
@@ -309,11 +311,11 @@ static void run_pass(struct pass *p)
 }
 
 /* Run the rows again, the same ones to the same places in the cache, and look at what each step gives. */
-static enum mr_status find_fault(struct model *m, struct pass *p, struct mr_error *err)
+static enum mr_status find_fault(struct model *m, struct pass *p, int n_layer, struct mr_error *err)
 {
     struct pass_fault fault = {0};
     p->fault = &fault;
-    run_pass(p);
+    run_pass(p, n_layer);
     if (fault.step == NULL)
         return mr_fail(err, MR_BAD_FORMAT, "the model's numbers become NaN or infinite");
     m->fault_row = fault.row;
@@ -328,11 +330,12 @@ static enum mr_status run(struct model *m, const struct model_kv *kv, const stru
 {
     m->n_logits = fill_rows(m, kv, b);
     struct pass p = make_pass(m, kv, b);
-    run_pass(&p);
+    const int n_layer = b->n_layer > 0 ? b->n_layer : m->h.n_layer;
+    run_pass(&p, n_layer);
     const bool finite = p.ops->is_finite(p.device, &p.x) && (!p.has_delta || p.ops->is_finite(p.device, &p.delta)) &&
                         (m->n_logits == 0 || p.ops->is_finite(p.device, &p.logits));
     if (!finite)
-        return find_fault(m, &p, err);
+        return find_fault(m, &p, n_layer, err);
     if (m->n_logits > 0)
         p.ops->download(p.device, m->logits, &p.logits);
     return MR_OK;

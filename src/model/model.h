@@ -137,12 +137,14 @@ struct batch {
     const bool *wants_logits;                  /* [n_row]; NULL: the last row alone */
     const bool *wants_hidden;                  /* [n_row]; NULL: no row */
     const struct adapter_set *const *adapters; /* [n_row], NULL or n 0 for a row without; NULL: there are none */
+    int n_layer; /* only the first so many, then the head: a guess of what all of them give; 0: all */
 };
 
-/* Run the rows; their keys and values are in the cache afterwards. Positions follow from the sequences' lengths.
+/* Run the rows; their keys and values, of the layers that ran, are in the cache afterwards. Positions follow from the
+ * sequences' lengths. A row that only some layers have seen is to be taken out again before all of them see the next one.
  * FULL: no block is free, nothing changed. BAD_INPUT: a token id is not in the vocabulary, a sequence grows beyond max_token
- * or rows are too many; nothing changed. BAD_FORMAT: NaN or infinity came up in a row, model_fault_row says which, and the
- * message names the layer, the step and the row's position; no sequence grew, so that the others can be run again. */
+ * rows or layers are too many; nothing changed. BAD_FORMAT: NaN or infinity came up in a row, model_fault_row says which, and
+ * the message names the layer, the step and the row's position; no sequence grew, so that the others can be run again. */
 enum mr_status model_forward(struct model *m, struct model_kv *kv, const struct batch *batch, struct mr_error *err);
 
 /* Logits [n_vocab] of the i-th row that asked for them in the last model_forward; host memory, valid until the next one. */
