@@ -152,6 +152,8 @@ struct mr_options {
     int32_t kv_policy;       /* enum mr_kv_policy; results do not depend on it */
     bool prefix_cache;       /* prompts that begin like earlier ones share their blocks; results do not depend on it */
     int32_t speculation;     /* enum mr_speculation; NO_SUPPORT names a method that this build lacks */
+    const char *draft_model; /* file of a smaller model of the same vocabulary, opened with the model; NULL: none */
+    int32_t draft_layers;    /* first layers of the model that guess; 0: a quarter of them */
     int32_t draft_tokens;    /* guesses of one answer in one step; 0 to MR_DRAFT_TOKENS_MAX */
     bool forced_drafts; /* text that a constraint leaves no choice about is scored several tokens a step; results do not depend
                            on it */

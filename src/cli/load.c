@@ -61,6 +61,8 @@ void load_options(struct mr_options *out, const struct model_arguments *a)
     out->kv_int8 = a->kv_type;
     out->fusion_off = a->fusion;
     out->speculation = a->speculation;
+    out->draft_model = a->draft_model;
+    out->draft_layers = a->draft_layers;
     if (a->draft_tokens > 0)
         out->draft_tokens = a->draft_tokens;
     out->forced_drafts = a->forced_drafts == 0;

@@ -13,6 +13,8 @@ struct model_arguments {
     bool pin;                               /* threads stay on one CPU each */
     int fusion;                             /* index of "on", "off" */
     int speculation;                        /* enum mr_speculation */
+    const char *draft_model;                /* file; NULL: none */
+    int draft_layers;                       /* 0: the engine's choice */
     int draft_tokens;                       /* of one answer in one step; 0: the engine's choice */
     int forced_drafts;                      /* 1: off */
     int prompt_chunk;                       /* rows of a prompt in one step; 0: the engine's choice */

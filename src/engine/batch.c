@@ -144,13 +144,10 @@ static void add_rows_and_drafts(struct mr_engine *e, int n, int n_running)
     struct step_shape plain = {.n_decode = n};
     for (int i = 0; i < n; i++)
         plain.attended += e->slot[e->order[i]].n_token;
-    int room = drafts_room(e, &plain, n_running);
+    drafts_propose(e, n, &plain, drafts_room(e, &plain, n_running));
     for (int i = 0; i < n; i++) {
         struct sequence *s = &e->slot[e->order[i]];
-        const int share = (room + n - i - 1) / (n - i);
-        if (decodes(s))
-            s->n_draft = make_room_for_drafts(e, s, drafts_propose(e, s, &plain, share));
-        room -= s->n_draft;
+        s->n_draft = make_room_for_drafts(e, s, s->n_draft);
         add_rows(e, s, 1);
     }
 }
@@ -290,6 +287,7 @@ struct batch batch_build(struct mr_engine *e)
 {
     e->n_row = e->n_logits = e->n_hidden = 0;
     e->shape = (struct step_shape){0};
+    e->draft_us = 0;
     e->is_background_step = true;
     for (int i = 0; i < e->n_slot; i++) {
         e->slot[i].n_row = e->slot[i].n_draft = 0;

@@ -29,9 +29,20 @@ struct draft_view {
     int grade; /* set by propose: how sure it is, 0 (not) to DRAFT_GRADES - 1; 0 where it says nothing */
 };
 
+struct sequence;
+
+/* An answer that generates, in the cache but for its last token. */
+struct draft_ask {
+    struct sequence *s;
+    int n_max; /* tokens wanted, 1 to DRAFTS_MAX; there is room behind the sequence's tokens */
+    int n;     /* out: that stand there now */
+};
+
 struct drafter {
     /* Up to n_max tokens, 1 to DRAFTS_MAX, that may come next; returns their number. */
     int (*propose)(void *context, struct draft_view *view, int32_t *out, int n_max);
+    /* In place of propose: for n_ask answers of a step at once, those that no other drafter has a guess for. */
+    void (*propose_all)(void *context, struct draft_ask *ask, int n_ask);
     /* Memory of its own for an answer that begins, and its end. start NULL: needs none. NULL is what there is no memory for:
      * propose finds it in the view and gives 0. */
     void *(*start)(void *context, const struct draft_view *view);

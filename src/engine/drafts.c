@@ -19,6 +19,8 @@ static const struct {
     [DRAFT_GUEST] = {MR_SPECULATION_AUTO, NULL},
     [DRAFT_PREDICTION] = {MR_SPECULATION_REFERENCE, &prediction_drafter},
     [DRAFT_NGRAM] = {MR_SPECULATION_NGRAM, &ngram_drafter},
+    [DRAFT_MODEL] = {MR_SPECULATION_DRAFT, NULL},
+    [DRAFT_LAYERS] = {MR_SPECULATION_LAYERS, NULL},
 };
 
 enum mr_status drafts_check(int method, struct mr_error *err)
@@ -41,6 +43,57 @@ void drafts_create(struct mr_engine *e)
             e->drafter[i] = *sources[i].drafter;
 }
 
+static void add_model(struct mr_engine *e, enum draft_source source, struct model_drafter *d)
+{
+    if (d != NULL)
+        e->drafter[source] =
+            (struct drafter){.propose_all = model_drafter_propose, .token_us = model_drafter_token_us, .context = d};
+}
+
+static const int layers_part = 4; /* of the model, where nothing says how many of its layers guess */
+
+enum mr_status drafts_create_models(struct mr_engine *e, struct mr_error *err)
+{
+    const int n_layer = model_info(e->model->model)->n_layer, n_first = e->options.draft_layers;
+    const int method = e->options.speculation;
+    if (method == MR_SPECULATION_DRAFT && e->model->draft.model == NULL)
+        return mr_fail(err, MR_BAD_INPUT, "speculation is 'draft', but no draft_model was opened");
+    if (n_first >= n_layer)
+        return mr_fail(err, MR_BAD_INPUT, "draft_layers is %d, but the model has %d layers", n_first, n_layer);
+    if (e->model->draft.model != NULL && method != MR_SPECULATION_OFF && method != MR_SPECULATION_NONE)
+        MR_TRY(model_drafter_create(&e->draft_model, e, &e->model->draft, 0, err));
+    const int quarter = n_layer > layers_part ? n_layer / layers_part : 1;
+    if (n_layer > 1)
+        MR_TRY(model_drafter_create(&e->draft_layers, e, NULL, n_first > 0 ? n_first : quarter, err));
+    add_model(e, DRAFT_MODEL, e->draft_model);
+    add_model(e, DRAFT_LAYERS, e->draft_layers);
+    return MR_OK;
+}
+
+void drafts_free_models(struct mr_engine *e)
+{
+    model_drafter_free(e->draft_model);
+    model_drafter_free(e->draft_layers);
+}
+
+void drafts_leave_cache(struct mr_engine *e, struct sequence *s)
+{
+    if (e->draft_model != NULL)
+        model_drafter_leave(e->draft_model, s);
+}
+
+size_t drafts_kv_bytes(const struct mr_engine *e)
+{
+    return e->draft_model != NULL ? model_drafter_kv_bytes(e->draft_model) : 0;
+}
+
+size_t drafts_kv_bytes_in_use(const struct mr_engine *e)
+{
+    return e->draft_model != NULL ? model_drafter_kv_bytes_in_use(e->draft_model) : 0;
+}
+
+static bool is_there(const struct drafter *d) { return d->propose != NULL || d->propose_all != NULL; }
+
 void engine_set_drafter(struct mr_engine *e, const struct drafter *drafter) { e->drafter[DRAFT_GUEST] = *drafter; }
 
 static enum mr_speculation method_of(const struct mr_engine *e, const struct request_record *r)
@@ -53,8 +106,8 @@ static enum mr_speculation method_of(const struct mr_engine *e, const struct req
 static bool serves(const struct mr_engine *e, const struct sequence *s, int source)
 {
     const enum mr_speculation method = method_of(e, s->request), of = sources[source].method;
-    return e->drafter[source].propose != NULL && method != MR_SPECULATION_OFF && method != MR_SPECULATION_NONE &&
-           (method == MR_SPECULATION_AUTO || of == MR_SPECULATION_AUTO || of == method);
+    return is_there(&e->drafter[source]) && method != MR_SPECULATION_OFF && method != MR_SPECULATION_NONE &&
+           ((method == MR_SPECULATION_AUTO && of != MR_SPECULATION_LAYERS) || of == MR_SPECULATION_AUTO || of == method);
 }
 
 static struct draft_view view_of(const struct mr_engine *e, const struct sequence *s)
@@ -94,7 +147,7 @@ void drafts_end(struct mr_engine *e, struct sequence *s)
 static bool has_drafter(const struct mr_engine *e)
 {
     for (int i = 0; i < N_DRAFT_SOURCES; i++)
-        if (e->drafter[i].propose != NULL)
+        if (is_there(&e->drafter[i]))
             return true;
     return false;
 }
@@ -180,7 +233,7 @@ static struct guess choose(struct mr_engine *e, struct sequence *s, const struct
     for (int computes = 0; computes < 2; computes++)
         for (int i = 0; i < N_DRAFT_SOURCES; i++) {
             struct guess g = {.source = i};
-            if (!serves(e, s, i) || (e->drafter[i].token_us != NULL) != computes)
+            if (e->drafter[i].propose == NULL || !serves(e, s, i) || (e->drafter[i].token_us != NULL) != computes)
                 continue;
             const double cost = draft_cost(e, i, plain);
             if (best.n > 0 && hope(e, s, i, cost, n_max) <= best.gain)
@@ -192,10 +245,17 @@ static struct guess choose(struct mr_engine *e, struct sequence *s, const struct
     return best;
 }
 
-int drafts_propose(struct mr_engine *e, struct sequence *s, const struct step_shape *plain, int n_max)
+/* Tokens that may stand behind the sequence's as drafts; the last one follows the last draft. */
+static int room_behind(const struct mr_engine *e, const struct sequence *s, int n_max)
 {
-    const int most = e->options.draft_tokens > 0 ? lesser(n_max, e->options.draft_tokens) : lesser(n_max, DRAFTS_MAX);
-    const int room = lesser(most, s->room - s->n_token - 1); /* the last token follows the last draft */
+    const int most = e->options.draft_tokens > 0 ? e->options.draft_tokens : DRAFTS_MAX;
+    return lesser(lesser(n_max, most), s->room - s->n_token - 1);
+}
+
+/* Of the sources that guess about one answer at a time. */
+static int propose_alone(struct mr_engine *e, struct sequence *s, const struct step_shape *plain, int n_max)
+{
+    const int room = room_behind(e, s, n_max);
     if (room <= 0)
         return 0;
     const struct guess best = choose(e, s, plain, room);
@@ -203,6 +263,56 @@ int drafts_propose(struct mr_engine *e, struct sequence *s, const struct step_sh
     s->draft_grade = best.grade;
     memcpy(s->token + s->n_token, best.token, (size_t)best.n * sizeof *best.token);
     return best.n;
+}
+
+/* What a source that guesses about many answers at once is asked about one. */
+static int depth_of(const struct mr_engine *e, struct sequence *s, int source, double cost, int n_max)
+{
+    const int room = room_behind(e, s, n_max);
+    if (room <= 0 || s->n_draft > 0 || s->n_token == s->request->n_prompt || !serves(e, s, source))
+        return 0;
+    return e->drafter[source].always ? room : lesser(room, draft_record_depth(&s->drafts[source][0], cost));
+}
+
+/* Returns the drafts that came. */
+static int propose_together(struct mr_engine *e, int n, int source, const struct step_shape *plain, int room)
+{
+    const struct drafter *d = &e->drafter[source];
+    const double cost = draft_cost(e, source, plain);
+    int n_ask = 0, n_came = 0;
+    for (int i = 0; i < n; i++) {
+        struct sequence *s = &e->slot[e->order[i]];
+        const int depth = depth_of(e, s, source, cost, room);
+        if (depth > 0)
+            e->ask[n_ask++] = (struct draft_ask){.s = s, .n_max = depth};
+    }
+    for (int i = 0; i < n_ask; i++)
+        e->ask[i].n_max = lesser(e->ask[i].n_max, room / n_ask);
+    if (n_ask == 0 || room < n_ask)
+        return 0;
+    d->propose_all(d->context, e->ask, n_ask);
+    for (int i = 0; i < n_ask; i++) {
+        struct sequence *s = e->ask[i].s;
+        s->n_draft = n_valid(e, s->token + s->n_token, e->ask[i].n);
+        s->draft_source = (enum draft_source)source;
+        s->draft_grade = 0;
+        n_came += s->n_draft;
+    }
+    return n_came;
+}
+
+void drafts_propose(struct mr_engine *e, int n, const struct step_shape *plain, int room)
+{
+    for (int i = 0; i < n; i++) {
+        struct sequence *s = &e->slot[e->order[i]];
+        const int share = (room + n - i - 1) / (n - i);
+        if (s->n_token > s->request->n_prompt)
+            s->n_draft = propose_alone(e, s, plain, share);
+        room -= s->n_draft;
+    }
+    for (int source = 0; source < N_DRAFT_SOURCES; source++)
+        if (e->drafter[source].propose_all != NULL)
+            room -= propose_together(e, n, source, plain, room);
 }
 
 void drafts_judge(struct mr_engine *e, struct sequence *s, int n_accepted)

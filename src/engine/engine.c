@@ -35,7 +35,8 @@ static enum mr_status create_cache(struct mr_engine *e, struct mr_error *err)
     kv_set_policy(model_kv_cache(e->kv), (enum kv_policy)e->options.kv_policy, e->max_row);
     if (e->options.prefix_cache && e->options.kv_policy == MR_KV_PAGED)
         MR_TRY(prefix_index_create(&e->prefixes, model_kv_cache(e->kv), err));
-    return second_tier_create(e, err);
+    MR_TRY(second_tier_create(e, err));
+    return drafts_create_models(e, err);
 }
 
 static enum mr_status create_parts(struct mr_engine *e, struct mr_error *err)
@@ -65,12 +66,13 @@ static enum mr_status create_parts(struct mr_engine *e, struct mr_error *err)
     e->row_wants_hidden = mem_array((size_t)e->max_row, sizeof *e->row_wants_hidden);
     e->row_adapters = mem_array((size_t)e->max_row, sizeof(struct adapter_set *));
     e->order = mem_array((size_t)n_slot, sizeof *e->order);
+    e->ask = mem_array((size_t)n_slot, sizeof *e->ask);
     e->allowed = mem_array(((size_t)info->n_vocab + 63) / 64, sizeof *e->allowed);
     const int n_share = e->options.max_queue + n_slot;
     if (!fair_share_init(&e->shares, n_share) || !fair_share_init(&e->background_shares, n_share) ||
         !admission_init(&e->admission, n_share, n_running) || e->slot == NULL || e->waiting == NULL || e->row_token == NULL ||
         e->row_seq == NULL || e->row_wants_logits == NULL || e->row_wants_hidden == NULL || e->row_adapters == NULL ||
-        e->order == NULL || e->allowed == NULL)
+        e->order == NULL || e->ask == NULL || e->allowed == NULL)
         return mr_fail(err, MR_NO_MEMORY, "no memory for the engine");
     return MR_OK;
 }
@@ -112,6 +114,7 @@ void mr_engine_free(struct mr_engine *e)
         sequence_release(e, &e->slot[i]);
     for (int i = 0; i < e->n_waiting; i++)
         free_request(e, e->waiting[i]);
+    drafts_free_models(e);
     second_tier_free(e);
     prefix_index_free(e->prefixes);
     model_kv_free(e->kv);
@@ -131,6 +134,7 @@ void mr_engine_free(struct mr_engine *e)
     free(e->row_wants_hidden);
     free(e->row_adapters);
     free(e->order);
+    free(e->ask);
     free(e->allowed);
     fair_share_release(&e->shares);
     fair_share_release(&e->background_shares);
@@ -331,10 +335,10 @@ void mr_engine_get_stats(const struct mr_engine *e, struct mr_engine_stats *out)
         out->kv_bytes_live += s->request != NULL && s->in_cache ? kv_seq_bytes(kv, s->kv) : 0;
     }
     second_tier_stats(e, out);
-    out->kv_bytes = kv_bytes(kv);
+    out->kv_bytes = kv_bytes(kv) + drafts_kv_bytes(e);
     out->kv_bytes_copied = kv_bytes_copied(kv);
     for (int i = 0; e->prefixes != NULL && i < kv_n_groups(kv); i++)
         out->kv_bytes_cached += kv_block_bytes(kv, i) * (size_t)prefix_index_n_idle(e->prefixes, i);
-    out->kv_bytes_in_use = kv_bytes_in_use(kv) - out->kv_bytes_cached;
+    out->kv_bytes_in_use = kv_bytes_in_use(kv) - out->kv_bytes_cached + drafts_kv_bytes_in_use(e);
     admission_get_stats(e, out);
 }

@@ -16,6 +16,7 @@
 #include "engine/drafter.h"
 #include "engine/fair_share.h"
 #include "engine/loaded_model.h"
+#include "engine/model_drafter.h"
 #include "engine/record_queue.h"
 #include "engine/request_record.h"
 #include "engine/response_store.h"
@@ -28,6 +29,8 @@ enum draft_source {
     DRAFT_GUEST,  /* by engine_set_drafter */
     DRAFT_PREDICTION,
     DRAFT_NGRAM,
+    DRAFT_MODEL,  /* by a model of its own */
+    DRAFT_LAYERS, /* by the model's first layers */
     N_DRAFT_SOURCES
 };
 
@@ -107,6 +110,7 @@ struct mr_engine {
     uint64_t next_id;
     struct record_queue events;
     struct contest *contests;                         /* requests whose answers are held back */
+    struct model_drafter *draft_model, *draft_layers; /* NULL: none */
     struct drafter drafter[N_DRAFT_SOURCES];          /* propose NULL: none */
     double draft_rate[N_DRAFT_SOURCES][DRAFT_GRADES]; /* over answers */
     struct fair_share shares, background_shares;
@@ -122,9 +126,11 @@ struct mr_engine {
     const struct adapter_set **row_adapters;
     int n_row, n_logits, n_hidden;
     struct step_shape shape;
+    int64_t draft_us;        /* of the step's time, what models took to guess */
     double step_budget_us;   /* of streams and prompts, where there are streams */
     bool is_background_step; /* its rows are background requests' */
     int *order;              /* [n_slot] slots, scratch */
+    struct draft_ask *ask;   /* [n_slot] scratch */
     uint64_t *allowed;       /* a mask of the vocabulary, scratch */
     struct mr_engine_stats stats;
 };
@@ -213,15 +219,22 @@ void schedule_admit(struct mr_engine *e);
 
 /* The sources that the options ask for. */
 void drafts_create(struct mr_engine *e);
+/* Those that are models; the cache is there. */
+enum mr_status drafts_create_models(struct mr_engine *e, struct mr_error *err);
+void drafts_free_models(struct mr_engine *e);
+size_t drafts_kv_bytes(const struct mr_engine *e); /* of a draft model: all blocks, and what is held for answers */
+size_t drafts_kv_bytes_in_use(const struct mr_engine *e);
 /* For an answer that begins; and when it ends. */
 void drafts_start(struct mr_engine *e, struct sequence *s);
 void drafts_end(struct mr_engine *e, struct sequence *s);
 /* Ask another drafter where the constraint forces nothing. */
 void engine_set_drafter(struct mr_engine *e, const struct drafter *drafter);
+/* The sequence gives up its place in the cache. */
+void drafts_leave_cache(struct mr_engine *e, struct sequence *s);
 /* Drafts that a step beside `plain`, its decoding rows, has time, rows and logits for (drafts.c). */
 int drafts_room(const struct mr_engine *e, const struct step_shape *plain, int n_running);
-/* Put up to n_max drafts behind the sequence's tokens; returns their number. */
-int drafts_propose(struct mr_engine *e, struct sequence *s, const struct step_shape *plain, int n_max);
+/* Put up to `room` drafts behind the tokens of the first n sequences of e->order, n_draft of each. */
+void drafts_propose(struct mr_engine *e, int n, const struct step_shape *plain, int room);
 /* The first n_accepted of the sequence's drafts were what the sampler chose. */
 void drafts_judge(struct mr_engine *e, struct sequence *s, int n_accepted);
 

@@ -27,7 +27,7 @@ static enum mr_status find_end_tokens(struct mr_model *m, struct mr_error *err)
     return MR_OK;
 }
 
-static enum mr_status open_weights(struct mr_model *m, const struct mr_options *options, struct mr_error *err)
+static enum mr_status open_device(struct mr_model *m, const struct mr_options *options, struct mr_error *err)
 {
     unsigned features;
     MR_TRY(cpu_features(&features, options->cpu, err));
@@ -36,17 +36,36 @@ static enum mr_status open_weights(struct mr_model *m, const struct mr_options *
         MR_TRY(pool_pin(m->pool, err));
     MR_TRY(cpu_device_create(&m->device, m->pool, features, err));
     cpu_device_set_fusion(m->device, !options->fusion_off);
+    return MR_OK;
+}
+
+void loaded_model_options(struct model_options *out, const struct mr_model *m, const struct mr_options *options)
+{
+    model_options_defaults(out);
+    out->device = m->device;
+    out->precision = (enum precision)options->precision;
+    out->kv_int8 = options->kv_int8 != 0;
+    out->max_row = options->prompt_chunk > options->max_running ? options->prompt_chunk : options->max_running;
+    out->max_logits = out->max_row < out->max_logits ? out->max_row : out->max_logits;
+    out->progress = options->progress;
+    out->progress_context = options->progress_context;
+}
+
+static enum mr_status open_weights(struct mr_model *m, const struct mr_options *options, struct mr_error *err)
+{
     struct model_options model_options;
-    model_options_defaults(&model_options);
-    model_options.device = m->device;
-    model_options.precision = (enum precision)options->precision;
-    model_options.kv_int8 = options->kv_int8 != 0;
-    model_options.max_row = options->prompt_chunk > options->max_running ? options->prompt_chunk : options->max_running;
-    model_options.max_logits =
-        model_options.max_row < model_options.max_logits ? model_options.max_row : model_options.max_logits;
-    model_options.progress = options->progress;
-    model_options.progress_context = options->progress_context;
+    MR_TRY(open_device(m, options, err));
+    loaded_model_options(&model_options, m, options);
     return model_open(&m->model, m->file, &model_options, err);
+}
+
+static enum mr_status open_draft(struct mr_model *m, const struct mr_options *options, struct mr_error *err)
+{
+    struct model_options model_options;
+    if (options->draft_model == NULL)
+        return MR_OK;
+    loaded_model_options(&model_options, m, options);
+    return draft_model_open(&m->draft, options->draft_model, m->tokenizer, &model_options, err);
 }
 
 static enum mr_status open_all(struct mr_model *m, const char *path, const struct mr_options *options, struct mr_error *err)
@@ -63,7 +82,7 @@ static enum mr_status open_all(struct mr_model *m, const char *path, const struc
     if (tokenizer_n_vocab(m->tokenizer) != model_info(m->model)->n_vocab)
         return mr_fail(err, MR_BAD_FORMAT, "%s: the tokenizer has %d tokens, the output of the model %d", path,
                        tokenizer_n_vocab(m->tokenizer), model_info(m->model)->n_vocab);
-    return MR_OK;
+    return open_draft(m, options, err);
 }
 
 enum mr_status mr_model_open(struct mr_model **out, const char *path, const struct mr_options *options, struct mr_error *err)
@@ -94,6 +113,7 @@ void mr_model_close(struct mr_model *m)
     for (int i = 0; i < m->n_adapter; i++)
         adapter_free(m->adapter[i].adapter);
     free(m->adapter);
+    draft_model_close(&m->draft);
     model_free(m->model);
     cpu_device_free(m->device);
     pool_free(m->pool);

@@ -3,6 +3,7 @@
 #define ENGINE_LOADED_MODEL_H
 
 #include "base/thread_pool.h"
+#include "engine/draft_model.h"
 #include "format/gguf.h"
 #include "millrace.h"
 #include "model/model.h"
@@ -22,6 +23,7 @@ struct mr_model {
     struct thread_pool *pool;
     struct device *device;
     struct model *model;
+    struct draft_model draft;
     int32_t *end_token; /* ids that end a generation */
     int n_end_tokens;
     struct loaded_adapter *adapter;
@@ -29,5 +31,8 @@ struct mr_model {
     size_t adapter_capacity;
     int32_t last_adapter_id;
 };
+
+/* As mr_options says of a model on m's device. */
+void loaded_model_options(struct model_options *out, const struct mr_model *m, const struct mr_options *options);
 
 #endif

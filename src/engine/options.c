@@ -56,6 +56,7 @@ enum mr_status options_check(const struct mr_options *o, struct mr_error *err)
         {"kv_policy", o->kv_policy, 0, MR_N_KV_POLICIES - 1},
         {"pin_tokens", o->pin_tokens, 0, MR_PIN_TOKENS_MAX},
         {"speculation", o->speculation, 0, MR_N_SPECULATIONS - 1},
+        {"draft_layers", o->draft_layers, 0, 1 << 16},
         {"draft_tokens", o->draft_tokens, 0, MR_DRAFT_TOKENS_MAX},
         {"fusion_off", o->fusion_off, 0, 1},
         {"pin", o->pin, 0, 1},

@@ -135,6 +135,7 @@ void sequence_leave_cache(struct mr_engine *e, struct sequence *s)
     if (e->prefixes != NULL)
         prefix_index_touch(e->prefixes, s->key, s->n_cached / KV_BLOCK);
     kv_seq_close(model_kv_cache(e->kv), s->kv);
+    drafts_leave_cache(e, s);
     s->in_cache = false;
     s->n_cached = 0;
 }

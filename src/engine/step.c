@@ -164,7 +164,8 @@ static enum mr_status forward(struct mr_engine *e, const struct batch *batch, in
     const int64_t begin_us = e->now_us, n_fault = page_faults_major();
     MR_TRY(model_forward(e->model->model, e->kv, batch, err));
     e->now_us = engine_now_us(e);
-    const int64_t predicted = (int64_t)step_cost_us(&e->cost, &e->shape), longer = e->now_us - begin_us - predicted;
+    const int64_t predicted = (int64_t)step_cost_us(&e->cost, &e->shape),
+                  longer = e->now_us - begin_us - e->draft_us - predicted;
     *fault_us = page_faults_major() > n_fault && predicted > 0 && longer > 0 ? longer : 0;
     return MR_OK;
 }
@@ -235,7 +236,8 @@ void mr_engine_step(struct mr_engine *e)
         count_step(e, e->now_us - t.begin_us);
         collect(e);
         t.end_us = engine_now_us(e);
-        step_cost_observe(&e->cost, &e->shape, t.end_us - t.begin_us - t.fault_us); /* choosing tokens takes its time, too */
+        step_cost_observe(&e->cost, &e->shape,
+                          t.end_us - t.begin_us - t.fault_us - e->draft_us); /* choosing tokens takes its time */
         end_step(e, &t);
         admission_observe(e);
         return;

@@ -19,9 +19,13 @@ static enum mr_status count_tokens(int64_t *out, const struct mr_options *option
     m.precision = (enum precision)options->precision;
     m.kv_int8 = options->kv_int8 != 0;
     MR_TRY(model_estimate(&memory, model->file, &m, KV_BLOCK, err));
-    const size_t n = bytes > beside && memory.kv_bytes_per_token > 0 ? (bytes - beside) / memory.kv_bytes_per_token : 0;
-    *out = n < TOKENS_MAX ? (int64_t)n : TOKENS_MAX;
     *bytes_per_token = memory.kv_bytes_per_token;
+    if (model->draft.file != NULL) { /* which keeps as many tokens */
+        MR_TRY(model_estimate(&memory, model->draft.file, &m, KV_BLOCK, err));
+        *bytes_per_token += memory.kv_bytes_per_token;
+    }
+    const size_t n = bytes > beside && *bytes_per_token > 0 ? (bytes - beside) / *bytes_per_token : 0;
+    *out = n < TOKENS_MAX ? (int64_t)n : TOKENS_MAX;
     return MR_OK;
 }
 

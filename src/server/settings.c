@@ -255,14 +255,14 @@ enum mr_status settings_check(const struct settings *s, struct mr_error *err)
     if (strncmp(v->device, "cuda:", 5) == 0 && !v->device_fallback)
         return mr_fail(err, MR_NO_SUPPORT,
                        "device '%s' is not there: this build computes on the CPU; `device_fallback: cpu` lets it", v->device);
-    if (v->draft_model != NULL)
-        return mr_fail(err, MR_NO_SUPPORT, "speculation.draft_model: this build has no such drafter");
     if (v->model == NULL && v->n_models > 0 &&
         (v->alias != NULL || v->n_lora > 0 || v->lora_dir != NULL || v->n_pin > 0 || v->chat_template != NULL))
         return mr_fail(err, MR_BAD_INPUT,
                        "alias, chat_template, adapters and prompt_cache.pin are about `model`, which is not given");
     if (v->model != NULL && v->n_models > 0 && v->models_max == 1)
         return mr_fail(err, MR_BAD_INPUT, "model_cache.max_loaded is 1, which `model` fills: there is no room for `models`");
+    if (v->engine.speculation == MR_SPECULATION_DRAFT && v->engine.draft_model == NULL)
+        return mr_fail(err, MR_BAD_INPUT, "speculation.method draft needs speculation.draft_model");
     if (v->warm_active + v->warm_standby > 64)
         return mr_fail(err, MR_BAD_INPUT, "warm_pool: active and standby are more than 64 processes");
     if ((v->n_lora > 0 || v->lora_dir != NULL) && (v->warm_active > 1 || v->warm_standby > 0))

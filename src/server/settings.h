@@ -54,7 +54,6 @@ struct server_settings {
     bool device_fallback;    /* to the CPU, where there is no such device */
     size_t memory_cpu_bytes; /* for keys, values and what is remembered; 0: as the context and the batch need */
     float memory_gpu_share;  /* of a device's memory */
-    const char *draft_model; /* NULL: none */
 };
 
 /* host 127.0.0.1, port 8080, max_body_bytes 32 MiB, max_connections 10000, request_timeout_s 60, idle_timeout_s 120,

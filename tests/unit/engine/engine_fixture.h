@@ -86,23 +86,33 @@ static inline void write_model(char *path, const char *source)
     gguf_close(g);
 }
 
-/* source: a model of tests/golden/data, of N_VOCAB tokens. */
-static inline struct mr_model *fixture_model_with(const char *source, int n_thread, int kv_int8)
+/* source: a model of tests/golden/data, of N_VOCAB tokens. draft: another one that guesses; NULL: none. */
+static inline struct mr_model *fixture_model_and_draft(const char *source, const char *draft, int n_thread, int kv_int8)
 {
-    char path[] = "/tmp/millrace-model-XXXXXX";
+    char path[] = "/tmp/millrace-model-XXXXXX", draft_path[] = "/tmp/millrace-draft-XXXXXX";
     struct mr_error err = {{0}};
     struct mr_options options;
     struct mr_model *m;
     write_model(path, source);
+    if (draft != NULL)
+        write_model(draft_path, draft);
     mr_options_defaults(&options);
     options.threads = n_thread;
     options.max_running = 64;
     options.kv_int8 = kv_int8;
+    options.draft_model = draft != NULL ? draft_path : NULL;
     options.cpu = getenv("MILLRACE_CPU");
     check(mr_model_open(&m, path, &options, &err), &err);
     unlink(path);
+    if (draft != NULL)
+        unlink(draft_path);
     assert_int_equal(model_info(m->model)->n_vocab, N_VOCAB);
     return m;
+}
+
+static inline struct mr_model *fixture_model_with(const char *source, int n_thread, int kv_int8)
+{
+    return fixture_model_and_draft(source, NULL, n_thread, kv_int8);
 }
 
 static inline struct mr_model *fixture_model_of(const char *source, int n_thread)

@@ -206,12 +206,15 @@ static int set_up(void **state)
     if (mkdtemp(folder) == NULL)
         return 1;
     static const char *const source[] = {TEST_SOURCE_DIR "/golden/data/tiny_gemma3.gguf",
-                                         TEST_SOURCE_DIR "/golden/data/tiny_llama3_q8_0.gguf"};
+                                         TEST_SOURCE_DIR "/golden/data/tiny_llama3_q8_0.gguf"},
+                             *const draft[KINDS] = {TEST_SOURCE_DIR "/golden/data/tiny_gemma3.gguf", /* with a window, too */
+                                                    TEST_SOURCE_DIR "/golden/data/tiny_llama3.gguf",
+                                                    TEST_SOURCE_DIR "/golden/data/tiny_gemma3.gguf"};
     for (int kind = 0; kind < KINDS; kind++) {
         struct pool *p = &pools[kind];
         *p = (struct pool){.judged = judged[kind], .n_judged = N_REQUEST};
         for (int i = 0; i < 2; i++) {
-            p->model[i] = fixture_model_with(source[kind > 0], 1 + i * (1 + kind), kind == 2);
+            p->model[i] = fixture_model_and_draft(source[kind > 0], draft[kind], 1 + i * (1 + kind), kind == 2);
             load_adapters(p->model[i], source[kind > 0]);
         }
         for (int i = 0; i < N_REQUEST; i++)
@@ -274,8 +277,11 @@ static int propose(void *context, struct draft_view *view, int32_t *out, int n_m
     return 0;
 }
 
-static const int32_t methods[] = {MR_SPECULATION_AUTO, MR_SPECULATION_AUTO, MR_SPECULATION_NGRAM, MR_SPECULATION_REFERENCE,
-                                  MR_SPECULATION_OFF};
+static const int32_t methods[] = {MR_SPECULATION_AUTO,  MR_SPECULATION_DRAFT,  MR_SPECULATION_NGRAM, MR_SPECULATION_REFERENCE,
+                                  MR_SPECULATION_DRAFT, MR_SPECULATION_LAYERS, MR_SPECULATION_OFF};
+enum {
+    N_METHODS = sizeof methods / sizeof *methods
+};
 
 static void start_mix(struct mix *m, int number, const struct pool *pool)
 {
@@ -301,10 +307,13 @@ static void start_mix(struct mix *m, int number, const struct pool *pool)
     o.batching = roll(d, 4) == 0 ? roll(d, MR_N_BATCHINGS) : MR_BATCHING_CONTINUOUS;
     o.clock_us = tier < 2 && roll(d, 2) == 0 && o.batching != MR_BATCHING_DYNAMIC ? still_clock : random_clock;
     o.clock_context = &m->clock;
-    o.speculation = methods[number % 5];
-    o.draft_tokens = number % 7 == 0 ? 1 + number % MR_DRAFT_TOKENS_MAX : 0;
-    check(mr_engine_create(&m->engine, pool->model[roll(d, 2)], &o, &err), &err);
     m->drafts = dice_of((uint32_t)number + 3000000);
+    const int32_t method = methods[number % N_METHODS];
+    const bool has_draft = pool->model[0]->draft.model != NULL;
+    o.speculation = method != MR_SPECULATION_DRAFT || has_draft ? method : MR_SPECULATION_AUTO;
+    o.draft_tokens = number % 9 == 0 ? 1 + number % MR_DRAFT_TOKENS_MAX : 0;
+    check(mr_engine_create(&m->engine, pool->model[roll(d, 2)], &o, &err), &err);
+    m->engine->drafter[DRAFT_MODEL].always = m->engine->drafter[DRAFT_LAYERS].always = roll(&m->drafts, 2) == 0;
     m->right_in_8 = roll(&m->drafts, 9);
     const struct drafter drafter = {.propose = propose, .context = m, .always = roll(&m->drafts, 2) == 0};
     if (roll(&m->drafts, 3) > 0)
@@ -329,7 +338,7 @@ static bool run_step(struct mix *m, int step)
         r.priority = i % 3;
         r.background = i % 5 == 4;
         r.key = (uint64_t)i % 2;
-        r.speculation = (enum mr_speculation)methods[(i + step) % 4];
+        r.speculation = (enum mr_speculation)methods[(i + step) % (N_METHODS - 1)];
         r.prediction = m->of[i]->alone[step % ANSWERS_MAX].token; /* the answer, or another one's */
         r.n_prediction = i % 2 * m->of[i]->alone[step % ANSWERS_MAX].n_token;
         if (m->arrival[i] == step) {

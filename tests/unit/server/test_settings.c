@@ -283,7 +283,7 @@ static void what_does_not_go_together_is_told(void **state)
         {"scheduler: {low_load: 0.9}", "scheduler.low_load is 0.9, above scheduler.high_load, 0.8"},
         {"server: {tls_key: a}", "belong together"},
         {"kv_tokens: 100\nmemory_pool: {cpu: 1}", "give one"},
-        {"speculation: {draft_model: a.gguf}", "speculation.draft_model"},
+        {"speculation: {method: draft}", "needs speculation.draft_model"},
         {"prompt_cache: {enabled: false, pin: [a]}", "needs prompt_cache.enabled"},
     };
     (void)state;
