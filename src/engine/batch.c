@@ -83,13 +83,13 @@ static struct sequence *most_junior(const struct mr_engine *e)
 }
 
 /* Take blocks from the prefix cache. false: they do not suffice, or there are none. */
-static bool evict(struct mr_engine *e, const struct sequence *s, int n)
+static bool evict(struct mr_engine *e, kv_seq seq, int n)
 {
     const struct kv_cache *kv = model_kv_cache(e->kv);
     if (e->prefixes == NULL)
         return false;
     for (int group = 0; group < kv_n_groups(kv); group++)
-        while (kv_blocks_missing(kv, s->kv, group, n) > kv_n_free_blocks(kv, group))
+        while (kv_blocks_missing(kv, seq, group, n) > kv_n_free_blocks(kv, group))
             if (!prefix_index_evict(e->prefixes, group))
                 return false;
     return true;
@@ -98,7 +98,7 @@ static bool evict(struct mr_engine *e, const struct sequence *s, int n)
 bool batch_make_room(struct mr_engine *e, struct sequence *s, int n)
 {
     while (kv_seq_reserve(model_kv_cache(e->kv), s->kv, n) != MR_OK) {
-        if (evict(e, s, n))
+        if (evict(e, s->kv, n))
             continue;
         struct sequence *junior = most_junior(e);
         if (junior == NULL || junior == s || sequence_is_senior(junior, s))
@@ -128,13 +128,17 @@ static bool is_due_earlier(const struct mr_engine *e, int a, int b)
     return due_x < due_y;
 }
 
+bool batch_reserve_idle(struct mr_engine *e, kv_seq seq, int n)
+{
+    struct kv_cache *kv = model_kv_cache(e->kv);
+    return kv_seq_reserve(kv, seq, n) == MR_OK || (evict(e, seq, n) && kv_seq_reserve(kv, seq, n) == MR_OK);
+}
+
 /* Blocks for the drafts, which nobody is put aside for. Returns how many there is room for. */
 static int make_room_for_drafts(struct mr_engine *e, const struct sequence *s, int n)
 {
-    struct kv_cache *kv = model_kv_cache(e->kv);
-    for (; n > 0; n--)
-        if (kv_seq_reserve(kv, s->kv, 1 + n) == MR_OK || (evict(e, s, 1 + n) && kv_seq_reserve(kv, s->kv, 1 + n) == MR_OK))
-            break;
+    while (n > 0 && !batch_reserve_idle(e, s->kv, 1 + n))
+        n--;
     return n;
 }
 
@@ -149,6 +153,7 @@ static void add_rows_and_drafts(struct mr_engine *e, int n, int n_running)
         struct sequence *s = &e->slot[e->order[i]];
         s->n_draft = make_room_for_drafts(e, s, s->n_draft);
         add_rows(e, s, 1);
+        windows_add(e, s);
     }
 }
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "engine/engine_state.h"
+#include "engine/lookahead.h"
 
 enum {
     PROMPT_ROWS_BESIDE = KV_BLOCK /* rows of a step that drafts leave to prompts which wait for them */
@@ -19,6 +20,7 @@ static const struct {
     [DRAFT_GUEST] = {MR_SPECULATION_AUTO, NULL},
     [DRAFT_PREDICTION] = {MR_SPECULATION_REFERENCE, &prediction_drafter},
     [DRAFT_NGRAM] = {MR_SPECULATION_NGRAM, &ngram_drafter},
+    [DRAFT_LOOKAHEAD] = {MR_SPECULATION_LOOKAHEAD, &lookahead_drafter},
     [DRAFT_MODEL] = {MR_SPECULATION_DRAFT, NULL},
     [DRAFT_LAYERS] = {MR_SPECULATION_LAYERS, NULL},
 };
@@ -107,7 +109,8 @@ static bool serves(const struct mr_engine *e, const struct sequence *s, int sour
 {
     const enum mr_speculation method = method_of(e, s->request), of = sources[source].method;
     return is_there(&e->drafter[source]) && method != MR_SPECULATION_OFF && method != MR_SPECULATION_NONE &&
-           ((method == MR_SPECULATION_AUTO && of != MR_SPECULATION_LAYERS) || of == MR_SPECULATION_AUTO || of == method);
+           ((method == MR_SPECULATION_AUTO && of != MR_SPECULATION_LAYERS && of != MR_SPECULATION_LOOKAHEAD) ||
+            of == MR_SPECULATION_AUTO || of == method);
 }
 
 static struct draft_view view_of(const struct mr_engine *e, const struct sequence *s)
@@ -313,10 +316,17 @@ void drafts_propose(struct mr_engine *e, int n, const struct step_shape *plain, 
     for (int source = 0; source < N_DRAFT_SOURCES; source++)
         if (e->drafter[source].propose_all != NULL)
             room -= propose_together(e, n, source, plain, room);
+    for (int i = 0; i < n; i++) {
+        struct sequence *s = &e->slot[e->order[i]];
+        s->has_window = s->n_token > s->request->n_prompt && windows_want(e, s, plain, room);
+        room -= s->has_window ? LOOKAHEAD_ROWS : 0;
+    }
 }
 
 void drafts_judge(struct mr_engine *e, struct sequence *s, int n_accepted)
 {
+    if (s->draft_state[DRAFT_LOOKAHEAD] != NULL)
+        lookahead_observe(s->draft_state[DRAFT_LOOKAHEAD], s->draft_source == DRAFT_LOOKAHEAD ? n_accepted : 0);
     if (s->n_draft > 0) {
         draft_record_observe(&s->drafts[s->draft_source][s->draft_grade], s->n_draft, n_accepted);
         draft_rate_observe(&e->draft_rate[s->draft_source][s->draft_grade], s->n_draft, n_accepted);

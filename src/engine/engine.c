@@ -28,10 +28,11 @@ static enum mr_status create_cache(struct mr_engine *e, struct mr_error *err)
         return mr_fail(err, MR_BAD_INPUT, "kv_tokens is %d, less than the context of %d tokens", kv_tokens, e->n_ctx);
     const int64_t n_token = kv_tokens > 0 ? kv_tokens : (int64_t)n_seq * e->n_ctx;
     const int n_window = e->options.pin_tokens > 0 ? PINNED_WINDOWS : 0;
+    const int n_side = e->options.speculation == MR_SPECULATION_LOOKAHEAD ? n_seq : 0; /* windows.c */
     /* The cache adds a block for each sequence but one; the background requests' sequences bring none. */
     const int64_t more = (int64_t)e->options.pin_tokens - (int64_t)(e->n_slot - n_seq) * KV_BLOCK;
     const int64_t n_given = n_token + more > 1 ? n_token + more : 1;
-    MR_TRY(model_kv_create(&e->kv, e->model->model, e->n_slot + n_window, e->n_ctx, n_given, err));
+    MR_TRY(model_kv_create(&e->kv, e->model->model, e->n_slot + n_window + n_side, e->n_ctx, n_given, err));
     kv_set_policy(model_kv_cache(e->kv), (enum kv_policy)e->options.kv_policy, e->max_row);
     if (e->options.prefix_cache && e->options.kv_policy == MR_KV_PAGED)
         MR_TRY(prefix_index_create(&e->prefixes, model_kv_cache(e->kv), err));

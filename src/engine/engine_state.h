@@ -29,8 +29,9 @@ enum draft_source {
     DRAFT_GUEST,  /* by engine_set_drafter */
     DRAFT_PREDICTION,
     DRAFT_NGRAM,
-    DRAFT_MODEL,  /* by a model of its own */
-    DRAFT_LAYERS, /* by the model's first layers */
+    DRAFT_LOOKAHEAD, /* by the model, about later tokens */
+    DRAFT_MODEL,     /* by a model of its own */
+    DRAFT_LAYERS,    /* by the model's first layers */
     N_DRAFT_SOURCES
 };
 
@@ -61,12 +62,16 @@ struct sequence {
     struct mr_usage usage;
     struct draft_record drafts[N_DRAFT_SOURCES][DRAFT_GRADES];
     void *draft_state[N_DRAFT_SOURCES]; /* each drafter's own */
+    bool window_is_faulty;              /* NaN came up in one: no more of them */
     int64_t start_us, first_us;
     /* in the present step: */
     int n_row;   /* with the drafts */
     int n_draft; /* which stand at token[n_token] until the sampler has spoken */
     enum draft_source draft_source;
     int draft_grade;
+    bool has_window; /* rows in a sequence of their own (windows.c): */
+    kv_seq window_kv;
+    int first_window;           /* of the batch's logits, those of its guesses */
     int first_logits, n_score;  /* of the batch's logits, those of prompt tokens */
     int first_hidden, n_hidden; /* of the batch's hidden states */
     int logits; /* which of the batch's logits are for its next token, those behind drafts follow; -1: none yet */
@@ -238,6 +243,14 @@ void drafts_propose(struct mr_engine *e, int n, const struct step_shape *plain, 
 /* The first n_accepted of the sequence's drafts were what the sampler chose. */
 void drafts_judge(struct mr_engine *e, struct sequence *s, int n_accepted);
 
+/* Windows of lookahead (windows.c): whether the sequence is to have one in this step, of `room` rows. */
+bool windows_want(struct mr_engine *e, struct sequence *s, const struct step_shape *plain, int room);
+/* Put its rows behind the sequence's own; has_window becomes false where there are no blocks. */
+void windows_add(struct mr_engine *e, struct sequence *s);
+/* The model has run: learn from the rows, and close it. */
+void windows_take(struct mr_engine *e, struct sequence *s);
+void windows_close(struct mr_engine *e, struct sequence *s);
+
 /* Logprobs of prompts (prompt_scores.c): whether some are still to come, and from the row of a position. */
 bool sequence_has_scores(const struct sequence *s);
 bool sequence_scores(const struct sequence *s, int position);
@@ -253,7 +266,9 @@ void pooling_take(struct mr_engine *e, struct sequence *s);
 /* Tell the vector, and end the sequence. */
 void pooling_end(struct mr_engine *e, struct sequence *s);
 
-/* Make room for n more tokens, at the cost of cached prefixes, then of those that are junior to s. */
+/* Make room for n more tokens, at the cost of cached prefixes alone. */
+bool batch_reserve_idle(struct mr_engine *e, kv_seq seq, int n);
+/* The same, at the cost of cached prefixes, then of those that are junior to s. */
 bool batch_make_room(struct mr_engine *e, struct sequence *s, int n);
 
 /* Microseconds that a step has for rows of prompts beside answers that take so long. */

@@ -39,22 +39,22 @@ struct model_drafter {
     kv_seq *seq;
     bool *wants_logits;
     const struct adapter_set **adapters;
-    bool *goes_on; /* [max_running], by the asks: the pass has its row of logits */
+    bool *goes_on; /* [n_slot], by the asks: the pass has its row of logits */
 };
 
 static enum mr_status create_cache(struct model_drafter *d, struct mr_error *err)
 {
     struct mr_engine *e = d->e;
-    const int n_slot = e->options.max_running, n_position = model_info(d->model)->n_position;
+    const int n_position = model_info(d->model)->n_position;
     const int max_token = n_position > 0 && n_position < e->n_ctx ? n_position : e->n_ctx;
-    const int64_t n_token = e->options.kv_tokens > 0 ? e->options.kv_tokens : (int64_t)n_slot * max_token;
-    MR_TRY(model_kv_create(&d->kv, d->model, n_slot, max_token, n_token, err));
+    const int64_t n_token = e->options.kv_tokens > 0 ? e->options.kv_tokens : (int64_t)e->options.max_running * max_token;
+    MR_TRY(model_kv_create(&d->kv, d->model, e->n_slot, max_token, n_token, err));
     return e->prefixes != NULL ? prefix_index_create(&d->prefixes, model_kv_cache(d->kv), err) : MR_OK;
 }
 
 static enum mr_status create_parts(struct model_drafter *d, struct mr_error *err)
 {
-    const size_t n_slot = (size_t)d->e->options.max_running, n_row = (size_t)d->max_row;
+    const size_t n_slot = (size_t)d->e->n_slot, n_row = (size_t)d->max_row;
     d->token = mem_array(n_row, sizeof *d->token);
     d->seq = mem_array(n_row, sizeof *d->seq);
     d->wants_logits = mem_array(n_row, sizeof *d->wants_logits);

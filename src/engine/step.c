@@ -132,6 +132,8 @@ static void take_rows(struct mr_engine *e, struct sequence *s)
 static void collect(struct mr_engine *e)
 {
     for (int i = 0; i < e->n_slot; i++)
+        windows_take(e, &e->slot[i]);
+    for (int i = 0; i < e->n_slot; i++)
         if (e->slot[i].n_row > 0)
             take_rows(e, &e->slot[i]);
 }
@@ -152,6 +154,8 @@ static void fail_rows(struct mr_engine *e, enum mr_status status, const struct m
     const int row = model_fault_row(e->model->model);
     for (int i = 0; i < e->n_slot; i++) {
         struct sequence *s = &e->slot[i];
+        s->window_is_faulty |= s->has_window && row >= 0 && e->row_seq[row] == s->window_kv;
+        windows_close(e, s);
         if (s->n_row > 0 && (row < 0 || e->row_seq[row] == s->kv))
             sequence_fail(e, s, status, err);
     }

@@ -277,8 +277,9 @@ static int propose(void *context, struct draft_view *view, int32_t *out, int n_m
     return 0;
 }
 
-static const int32_t methods[] = {MR_SPECULATION_AUTO,  MR_SPECULATION_DRAFT,  MR_SPECULATION_NGRAM, MR_SPECULATION_REFERENCE,
-                                  MR_SPECULATION_DRAFT, MR_SPECULATION_LAYERS, MR_SPECULATION_OFF};
+static const int32_t methods[] = {MR_SPECULATION_AUTO,      MR_SPECULATION_DRAFT,     MR_SPECULATION_NGRAM,
+                                  MR_SPECULATION_REFERENCE, MR_SPECULATION_DRAFT,     MR_SPECULATION_LAYERS,
+                                  MR_SPECULATION_LOOKAHEAD, MR_SPECULATION_LOOKAHEAD, MR_SPECULATION_OFF};
 enum {
     N_METHODS = sizeof methods / sizeof *methods
 };
