@@ -90,9 +90,12 @@ static double per_second(int n, int64_t us) { return n > 0 && us > 0 ? n * 1e6 /
 void generation_print_stats(const struct generation *g, FILE *out)
 {
     const struct mr_usage *u = &g->usage;
-    fprintf(out, "first token after %.0f ms; prompt: %d tokens, %.1f tokens/s; answer: %d tokens, %.1f tokens/s%s\n",
+    char guessed[64] = "";
+    if (u->n_drafted > 0)
+        snprintf(guessed, sizeof guessed, "; guessed: %d tokens, %d right", u->n_drafted, u->n_accepted);
+    fprintf(out, "first token after %.0f ms; prompt: %d tokens, %.1f tokens/s; answer: %d tokens, %.1f tokens/s%s%s\n",
             (double)u->first_token_us / 1e3, u->n_prompt, per_second(u->n_prompt, u->prompt_us), u->n_generated,
-            per_second(u->n_generated - 1, u->generate_us), g->finish == MR_FINISH_CANCELLED ? "; stopped" : "");
+            per_second(u->n_generated - 1, u->generate_us), guessed, g->finish == MR_FINISH_CANCELLED ? "; stopped" : "");
 }
 
 json_t *generation_json(const struct generation *g)

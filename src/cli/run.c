@@ -2,6 +2,7 @@
 #include "cli/run.h"
 
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -85,6 +86,11 @@ static const struct argument run_argument[] = {
      .offset = offsetof(struct run_arguments, prompt_logprobs),
      .low = 0,
      .high = MR_TOP_LOGPROBS_MAX},
+    {.name = "prediction",
+     .value = "FILE",
+     .help = "Text that the answer is expected to have much of, which makes it faster and changes nothing",
+     .parse = argument_string,
+     .offset = offsetof(struct run_arguments, prediction)},
     {.name = "token-healing",
      .help = "Choose the prompt's last token again, among those that begin with its text",
      .parse = argument_flag,
@@ -127,6 +133,8 @@ struct mr_request run_request(const struct run *r, const struct token_list *prom
     request.n_bad_word = r->options.bad_word.n;
     request.best_of = r->options.best_of;
     request.prompt_logprobs = r->options.prompt_logprobs;
+    request.prediction = r->prediction.id;
+    request.n_prediction = r->prediction.n < INT32_MAX ? (int32_t)r->prediction.n : INT32_MAX;
     request.token_healing = r->options.token_healing;
     request.constraint = r->constraint.kind;
     request.constraint_text = r->constraint.text;
@@ -276,6 +284,25 @@ static int answer_once(struct run *r)
     return cancelled ? EXIT_INTERRUPTED : EXIT_SUCCESS;
 }
 
+/* The tokens of --prediction; those that no context has room for are left out. */
+static enum mr_status read_prediction(struct run *r, struct mr_error *err)
+{
+    struct string_buffer text;
+    if (r->options.prediction == NULL)
+        return MR_OK;
+    string_buffer_init(&text);
+    enum mr_status status = read_file(&text, r->options.prediction, err);
+    if (status == MR_OK)
+        status = tokenizer_encode(r->model->tokenizer, &(struct text_run){.s = text.s != NULL ? text.s : "", .n = text.n}, 1, 0,
+                                  &r->prediction, err);
+    string_buffer_release(&text);
+    const size_t n_ctx = (size_t)mr_engine_n_ctx(r->engine);
+    if (status == MR_OK && r->prediction.n > n_ctx)
+        fprintf(stderr, "%s: warning: --prediction '%s' has %zu tokens, cut to the %zu of the context\n", r->command,
+                r->options.prediction, r->prediction.n, n_ctx);
+    return status;
+}
+
 static enum mr_status open_run(struct run *r, struct mr_error *err)
 {
     struct mr_options options;
@@ -295,6 +322,7 @@ static enum mr_status open_run(struct run *r, struct mr_error *err)
     MR_TRY(pin_option_plan(&options, r->model, &r->model_options, err));
     MR_TRY(mr_engine_create(&r->engine, r->model, &options, err));
     MR_TRY(pin_option_run(r->engine, r->model, &r->model_options, err));
+    MR_TRY(read_prediction(r, err));
     return interrupt_seen() ? mr_fail(err, MR_CANCELLED, "interrupted") : MR_OK;
 }
 
@@ -303,6 +331,7 @@ static void close_run(struct run *r)
     load_warn_of_cache(r->engine, &r->model_options);
     mr_engine_free(r->engine);
     mr_calls_free(r->calls);
+    token_list_release(&r->prediction);
     tool_arguments_release(&r->tools);
     chat_prompt_free(r->chat);
     mr_model_close(r->model);
@@ -390,9 +419,11 @@ static int parse(struct run *r, int argc, char **argv)
     };
     const struct command_line line = {
         .summary = "Answer a prompt, or converse on the terminal.",
-        .example = "  millrace run -m models/SmolLM2-135M-Instruct.Q4_1.gguf -p \"What is the capital of France?\" --temp 0\n"
-                   "  millrace run -m MODEL                     (a conversation; /help lists its commands)\n"
-                   "  cat notes.txt | millrace run -m MODEL --raw -n 64",
+        .example =
+            "  millrace run -m models/SmolLM2-135M-Instruct.Q4_1.gguf -p \"What is the capital of France?\" --temp 0\n"
+            "  millrace run -m MODEL                     (a conversation; /help lists its commands)\n"
+            "  cat notes.txt | millrace run -m MODEL --raw -n 64\n"
+            "  millrace run -m MODEL -f edit_this.txt --prediction before.c    (an answer much like a text that is there)",
         .group = groups,
         .n_groups = sizeof groups / sizeof *groups};
     return arguments_parse(argc, argv, &line);

@@ -9,7 +9,7 @@
 #include "cli/tool_arguments.h"
 
 struct run_arguments {
-    const char *prompt, *file, *system;
+    const char *prompt, *file, *system, *prediction;
     bool raw, json, quiet, verbose_prompt, special, parse_special, ignore_eos, token_healing;
     int max_tokens, best_of, prompt_logprobs;
     struct argument_list stop, bad_word;
@@ -28,6 +28,7 @@ struct run {
     struct chat_prompt *chat; /* NULL: --raw */
     struct mr_adapter_use adapter[MR_ADAPTERS_MAX];
     int32_t n_adapter;
+    struct token_list prediction; /* of --prediction */
     struct tool_arguments tools;
     struct mr_calls *calls; /* NULL: --tools was not given */
 };

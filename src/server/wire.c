@@ -25,6 +25,7 @@ static void put_tail(struct wire_writer *w, const struct mr_request *r)
     put(w, r->bias, (size_t)r->n_bias * sizeof *r->bias);
     put(w, r->stop_token, (size_t)r->n_stop_token * sizeof *r->stop_token);
     put(w, r->adapter, (size_t)r->n_adapter * sizeof *r->adapter);
+    put(w, r->prediction, (size_t)r->n_prediction * sizeof *r->prediction);
     for (int32_t i = 0; i < r->n_stop; i++)
         put_text(w, r->stop[i]);
     for (int32_t i = 0; i < r->n_bad_word; i++)
@@ -46,6 +47,7 @@ enum mr_status wire_request_bytes(size_t *bytes, const struct mr_request *r, str
         {"stop_token", r->n_stop_token, 0, MR_STOP_TOKENS_MAX},
         {"adapter", r->n_adapter, 0, MR_ADAPTERS_MAX},
         {"bad_word", r->n_bad_word, 0, MR_BAD_WORDS_MAX},
+        {"prediction", r->n_prediction, 0, INT32_MAX},
     };
     *bytes = 0;
     if (r->n_prompt < 1)
@@ -88,6 +90,8 @@ void wire_request_read(struct wire_request *out, const void *record)
     p += (size_t)r->n_stop_token * sizeof *r->stop_token;
     r->adapter = (const struct mr_adapter_use *)(const void *)p;
     p += (size_t)r->n_adapter * sizeof *r->adapter;
+    r->prediction = (const int32_t *)(const void *)p;
+    p += (size_t)r->n_prediction * sizeof *r->prediction;
     for (int32_t i = 0; i < r->n_stop; i++)
         out->stop[i] = next_text(&p);
     for (int32_t i = 0; i < r->n_bad_word; i++)

@@ -64,7 +64,7 @@ static bool request_lists_fit(struct reader *in, const struct mr_request *r)
     return r->n_prompt >= 1 && r->n_bias <= MR_LOGIT_BIAS_MAX && r->n_stop_token <= MR_STOP_TOKENS_MAX &&
            r->n_adapter <= MR_ADAPTERS_MAX && skip(in, r->n_prompt, sizeof *r->prompt) &&
            skip(in, r->n_bias, sizeof *r->bias) && skip(in, r->n_stop_token, sizeof *r->stop_token) &&
-           skip(in, r->n_adapter, sizeof *r->adapter);
+           skip(in, r->n_adapter, sizeof *r->adapter) && skip(in, r->n_prediction, sizeof *r->prediction);
 }
 
 static bool request_texts_fit(struct reader *in, const struct mr_request *r)
@@ -87,8 +87,8 @@ enum mr_status wire_request_check(const void *record, size_t n, struct mr_error 
         return damaged(err, "no request");
     struct reader in = {(const char *)record + sizeof *r, n - sizeof *r};
     if (!is_bool(&r->ignore_eos) || !is_bool(&r->show_special) || !is_bool(&r->normalize) || !is_bool(&r->token_healing) ||
-        !is_below(&r->constraint, MR_CONSTRAINT_CALLS + 1) || !is_below(&r->pooling, MR_N_POOLINGS) || r->n < 1 ||
-        r->n > MR_N_MAX)
+        !is_below(&r->constraint, MR_CONSTRAINT_CALLS + 1) || !is_below(&r->pooling, MR_N_POOLINGS) ||
+        !is_below(&r->speculation, MR_N_SPECULATIONS) || r->n < 1 || r->n > MR_N_MAX)
         return damaged(err, "a field of a request");
     if (!request_lists_fit(&in, r))
         return damaged(err, "a list of a request");

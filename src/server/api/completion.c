@@ -11,6 +11,7 @@
 #include "server/api/openai.h"
 #include "server/api/prompt_fields.h"
 #include "server/api/sampling_fields.h"
+#include "server/api/speculation_fields.h"
 #include "server/api/scores_json.h"
 #include "server/api/sse.h"
 #include "server/api/usage_json.h"
@@ -100,6 +101,7 @@ static void read_fields(struct job *j)
     json_fields_bool(&j->fields, "stream", &j->stream);
     sampling_fields_read(&j->fields, j->model->model->tokenizer, &j->arena, &j->base);
     lora_fields_read(j);
+    speculation_fields_read(j);
     constraint_fields_read(&j->fields, &j->arena, &j->base, &kind);
     j->constraint = kind;
     j->keeps_scores = json_fields_int32(&j->fields, "n_probs", 0, MR_TOP_LOGPROBS_MAX, &j->base.sampling.n_logprobs) &&

@@ -6,6 +6,7 @@
 #include "engine/loaded_model.h"
 #include "server/api/lora.h"
 #include "server/api/sampling_fields.h"
+#include "server/api/speculation_fields.h"
 #include "server/api/sse.h"
 
 void openai_read_common(struct job *j)
@@ -16,6 +17,7 @@ void openai_read_common(struct job *j)
         json_fields_bool(&options, "include_usage", &j->include_usage);
     sampling_fields_read(&j->fields, j->model->model->tokenizer, &j->arena, &j->base);
     lora_fields_read(j);
+    speculation_fields_read(j);
     constraint_fields_read(&j->fields, &j->arena, &j->base, &j->constraint);
 }
 

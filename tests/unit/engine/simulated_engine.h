@@ -17,6 +17,7 @@ struct machine {
     double sigma;  /* of the logarithm of a step's time; 0: it is always the same */
     double stall;  /* share of the steps that take stall_us longer */
     double stall_us;
+    const float *logits;                             /* of every row; NULL: as n_symbols and ends say */
     bool (*ends)(uint64_t request, int n_generated); /* where an answer ends by itself; NULL: nowhere */
     uint32_t seed, counter;
     int64_t now;
@@ -65,6 +66,8 @@ const float *__wrap_model_logits(const struct model *m, int i)
     static float go_on[N_VOCAB];
     (void)m;
     go_on[END_TOKEN] = -1;
+    if (machine.logits != NULL)
+        return machine.logits;
     if (machine.n_symbols > 0) {
         static float symbol[N_VOCAB];
         memset(symbol, 0, sizeof symbol);

@@ -13,7 +13,7 @@
 
 static void a_request_comes_out_as_it_went_in(void **state)
 {
-    static const int32_t prompt[] = {1, 2, 3}, stop_token[] = {7};
+    static const int32_t prompt[] = {1, 2, 3}, stop_token[] = {7}, prediction[] = {8, 9};
     static const char *const stop[] = {"one", "zwei"}, *const bad[] = {"x"};
     static const struct mr_logit_bias bias[] = {{5, 1.5f}};
     static const struct mr_adapter_use adapter[] = {{3, 0.5f}};
@@ -24,6 +24,7 @@ static void a_request_comes_out_as_it_went_in(void **state)
     r.prompt = prompt, r.n_prompt = 3, r.stop_token = stop_token, r.n_stop_token = 1, r.stop = stop, r.n_stop = 2;
     r.bad_word = bad, r.n_bad_word = 1, r.bias = bias, r.n_bias = 1, r.adapter = adapter, r.n_adapter = 1;
     r.constraint = MR_CONSTRAINT_REGEX, r.constraint_text = "a+", r.cache_salt = "", r.sampling.seed = 42;
+    r.prediction = prediction, r.n_prediction = 2, r.speculation = MR_SPECULATION_REFERENCE;
     assert_int_equal(wire_request_bytes(&n, &r, NULL), MR_OK);
     char *record = malloc(n), *copy = malloc(n);
     wire_request_write(record, &r);
@@ -41,6 +42,8 @@ static void a_request_comes_out_as_it_went_in(void **state)
     assert_string_equal(out.request.constraint_text, "a+");
     assert_string_equal(out.request.cache_salt, "");
     assert_int_equal(out.request.sampling.seed, 42);
+    assert_memory_equal(out.request.prediction, prediction, sizeof prediction);
+    assert_int_equal(out.request.speculation, MR_SPECULATION_REFERENCE);
     free(copy);
 }
 
