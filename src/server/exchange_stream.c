@@ -198,7 +198,7 @@ static enum mr_status enter(struct exchange *x, const struct mr_request *request
         return MR_OK;
     if (!api_key_allows(x->key, x->model->name))
         return mr_fail(err, MR_NOT_FOUND, "the model '%s' does not exist, or this key may not use it", x->model->name);
-    if (x->has_priority) /* a line of a batch has been let in with it */
+    if (x->is_background) /* a line of a batch has been let in with it */
         return MR_OK;
     for (int i = 0; i < n; i++)
         n_token += request[i].n_prompt;
@@ -215,7 +215,7 @@ static enum mr_status submit_all(struct exchange *x, const struct mr_request *re
         r.key = x->key != NULL ? x->key->id : 0;
         r.arrival_us = x->times.arrival_us;
         r.n_retry = n_retry;
-        r.priority = x->has_priority ? x->priority : r.priority;
+        r.background = x->is_background;
         MR_TRY(engine_link_submit(x->model->engine, x->serial << DISPATCH_REQUEST_BITS | (unsigned)i, &r, err));
         exchange_report_begin(x, i, r.n);
         x->n_request = i + 1;

@@ -171,8 +171,7 @@ static enum mr_status start(struct run *r, struct call *c, struct mr_error *err)
         return refuse_stream(r, c, err);
     c->is_done = false;
     c->n_try++;
-    c->exchange =
-        local_exchange_start(r->o->server, c->request.url, c->body, strlen(c->body), r->o->priority, r->o->key, done, c);
+    c->exchange = local_exchange_start(r->o->server, c->request.url, c->body, strlen(c->body), r->o->key, done, c);
     if (c->exchange == NULL) {
         free_call(c);
         return mr_fail(err, MR_NO_MEMORY, "no memory for a request");
@@ -313,7 +312,6 @@ static enum mr_status run_lines(struct run *r, struct mr_error *err)
             wait_a_little(r);
         MR_TRY(take_replies(r, err));
         MR_TRY(record(r, err));
-        r->progress.n_under_way = r->n_under_way;
         if (r->o->progress != NULL)
             r->o->progress(r->o->context, &r->progress);
     } while (r->n_under_way > 0 || r->n_waiting > 0 || !r->is_all_read);

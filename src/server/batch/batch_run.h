@@ -13,7 +13,6 @@ struct batch_progress {
     struct batch_counts counts;
     int64_t n_generated, n_prompt; /* tokens of the results that were recorded in this run */
     int64_t n_recorded;            /* results of this run */
-    int n_under_way;               /* lines that the endpoints have now */
 };
 
 struct batch_run_options {
@@ -21,7 +20,6 @@ struct batch_run_options {
     struct batch_store *store;
     const struct batch_job *job;
     const char *input;
-    int32_t priority;
     const struct api_key *key;                                       /* NULL: nobody's */
     int (*room)(void *context);                                      /* how many lines may run now */
     bool (*go_on)(void *context);                                    /* asked several times a second */

@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "server/batch/batch_service_state.h"
-#include "server/dispatch.h"
 #include "server/keys.h"
 #include "server/server.h"
 #include "server/settings.h"
@@ -23,15 +22,10 @@ static bool go_on(void *context)
     return !atomic_load(&r->b->stop) && !atomic_load(&r->b->leave) && batch_service_now() < r->record->expires_s;
 }
 
-/* What others leave. */
 static int room(void *context)
 {
     const struct running *r = context;
-    struct server *s = r->b->server;
-    const int others = dispatch_n_exchanges(s->dispatch) - r->b->n_under_way, all = s->settings->engine.max_running;
-    if (others <= 0)
-        return all * AHEAD;
-    return others < all ? all - others : 0;
+    return r->b->server->settings->engine.max_running * AHEAD;
 }
 
 static void progress(void *context, const struct batch_progress *p)
@@ -39,7 +33,6 @@ static void progress(void *context, const struct batch_progress *p)
     struct batch_service *b = ((const struct running *)context)->b;
     pthread_mutex_lock(&b->lock);
     b->progress = *p;
-    b->n_under_way = p->n_under_way;
     pthread_mutex_unlock(&b->lock);
 }
 
@@ -62,17 +55,12 @@ static enum mr_status run(struct batch_service *b, struct batch_record *record, 
                                         .store = b->store,
                                         .job = &job,
                                         .input = input,
-                                        .priority = -MR_PRIORITY_MAX,
                                         .key = key,
                                         .room = room,
                                         .go_on = go_on,
                                         .progress = progress,
                                         .context = &r};
-    const enum mr_status status = batch_run(&o, err);
-    pthread_mutex_lock(&b->lock);
-    b->n_under_way = 0;
-    pthread_mutex_unlock(&b->lock);
-    return status;
+    return batch_run(&o, err);
 }
 
 enum mr_status batch_runner_step(struct batch_service *b, struct batch_record *record, struct mr_error *err)

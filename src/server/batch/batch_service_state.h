@@ -19,7 +19,6 @@ struct batch_service {
     atomic_bool stop;
     char running[BATCH_ID_MAX + 1]; /* the job that the runner has; "": none */
     atomic_bool leave;              /* the runner is to let go of it */
-    int n_under_way;                /* its lines with the engine */
     struct batch_progress progress;
 };
 

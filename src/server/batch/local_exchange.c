@@ -67,7 +67,7 @@ static void wait_for_model(struct exchange *x)
         exchange_fail_status(x, status, NULL);
 }
 
-struct local_exchange *local_exchange_start(struct server *s, const char *path, const char *body, size_t n, int32_t priority,
+struct local_exchange *local_exchange_start(struct server *s, const char *path, const char *body, size_t n,
                                             const struct api_key *key, void (*done)(void *context), void *context)
 {
     struct local_exchange *l = mem_zero_array(1, sizeof *l);
@@ -81,8 +81,7 @@ struct local_exchange *local_exchange_start(struct server *s, const char *path, 
         return NULL;
     }
     struct exchange *x = l->x;
-    x->has_priority = true;
-    x->priority = priority;
+    x->is_background = true;
     x->key = key;
     api_key_hold(key);
     if (x->refusal.http != 0)

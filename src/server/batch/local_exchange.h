@@ -8,9 +8,9 @@
 struct local_exchange;
 
 /* POST the body (copied) to path. done is called once, when the reply is whole, perhaps before this returns; it must not call
- * back. priority: as in mr_request, in place of what the body says. key: whose models
+ * back. Its requests get what others leave (mr_request.background). key: whose models
  * may be asked, NULL: all; its limits of requests and tokens are not touched. NULL: no memory, and done is not called. */
-struct local_exchange *local_exchange_start(struct server *s, const char *path, const char *body, size_t n, int32_t priority,
+struct local_exchange *local_exchange_start(struct server *s, const char *path, const char *body, size_t n,
                                             const struct api_key *key, void (*done)(void *context), void *context);
 
 struct local_reply {
