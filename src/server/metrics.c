@@ -235,6 +235,28 @@ void metrics_spans(struct metrics *m, int n_sent, int n_dropped)
     pthread_mutex_unlock(&m->lock);
 }
 
+void metrics_set_batches(struct metrics *m, const struct metrics_batches *now)
+{
+    pthread_mutex_lock(&m->lock);
+    m->batches = *now;
+    m->batches_us = metrics_now(m);
+    pthread_mutex_unlock(&m->lock);
+}
+
+void metrics_set_lines_pending(struct metrics *m, int64_t n)
+{
+    pthread_mutex_lock(&m->lock);
+    m->batches.n_pending = n;
+    pthread_mutex_unlock(&m->lock);
+}
+
+void metrics_batch_lines(struct metrics *m, enum batch_line_end end, int64_t n)
+{
+    pthread_mutex_lock(&m->lock);
+    m->n_batch_lines[end] += n;
+    pthread_mutex_unlock(&m->lock);
+}
+
 static double rows_of(const struct mr_engine_stats *s)
 {
     return (double)(s->n_decode_rows + s->n_prompt_rows + s->n_draft_rows);

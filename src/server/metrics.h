@@ -111,6 +111,26 @@ void metrics_http(struct metrics *m, const char *method, const char *path, int c
 /* Connections that are open now. */
 void metrics_set_connections(struct metrics *m, int n);
 
+/* Batches that have not ended, by status, and the lines without a result of those that are in progress. */
+struct metrics_batches {
+    int64_t n_validating, n_in_progress, n_finalizing, n_cancelling;
+    int64_t n_pending;
+    double oldest_s; /* how long the oldest of these lines has waited: since its batch was made; 0: there is none */
+};
+/* What they are now; oldest_s grows by itself until the next call. */
+void metrics_set_batches(struct metrics *m, const struct metrics_batches *now);
+void metrics_set_lines_pending(struct metrics *m, int64_t n); /* n_pending alone */
+
+/* How a line of a batch came by its result. */
+enum batch_line_end {
+    BATCH_LINES_COMPLETED,
+    BATCH_LINES_FAILED,
+    BATCH_LINES_CANCELLED, /* not run, as are the next */
+    BATCH_LINES_EXPIRED,
+    N_BATCH_LINE_ENDS
+};
+void metrics_batch_lines(struct metrics *m, enum batch_line_end end, int64_t n);
+
 /* Spans that a collector took; requests whose spans were dropped. */
 void metrics_spans(struct metrics *m, int n_sent, int n_dropped);
 

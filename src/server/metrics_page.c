@@ -107,6 +107,33 @@ static void write_http(struct string_buffer *out, const struct metrics *m)
                              (long long)m->n_http_other);
 }
 
+static void write_labelled(struct string_buffer *out, const char *series, const char *value, int64_t n)
+{
+    string_buffer_printf(out, "millrace_%s=\"%s\"} %lld\n", series, value, (long long)n);
+}
+
+static void write_batches(struct string_buffer *out, const struct metrics *m)
+{
+    static const char *const end_name[N_BATCH_LINE_ENDS] = {"completed", "failed", "cancelled", "expired"};
+    const struct metrics_batches *b = &m->batches;
+    const double since_s = (double)(metrics_now(m) - m->batches_us) * 1e-6;
+    write_head(out, "millrace_", "batches", "gauge", "Batches that have not ended, by status.");
+    write_labelled(out, "batches{status", "validating", b->n_validating);
+    write_labelled(out, "batches{status", "in_progress", b->n_in_progress);
+    write_labelled(out, "batches{status", "finalizing", b->n_finalizing);
+    write_labelled(out, "batches{status", "cancelling", b->n_cancelling);
+    write_head(out, "millrace_", "batch_lines_total", "counter", "Lines of batches that got a result.");
+    for (int i = 0; i < N_BATCH_LINE_ENDS; i++)
+        write_labelled(out, "batch_lines_total{result", end_name[i], m->n_batch_lines[i]);
+    write_head(out, "millrace_", "batch_lines_pending", "gauge", "Lines without a result, of batches in progress.");
+    string_buffer_printf(out, "millrace_batch_lines_pending %lld\n", (long long)b->n_pending);
+    write_head(out, "millrace_", "batch_oldest_line_age_seconds", "gauge",
+               "Time since the batch of the oldest pending line was made; 0: no line is pending.");
+    string_buffer_puts(out, "millrace_batch_oldest_line_age_seconds ");
+    write_number(out, b->n_pending > 0 ? b->oldest_s + since_s : 0);
+    string_buffer_puts(out, "\n");
+}
+
 /* Families without labels, of the whole process. */
 static void write_process(struct string_buffer *out, const struct metrics *m)
 {
@@ -174,6 +201,7 @@ enum mr_status metrics_write(struct metrics *m, const char *name, struct string_
     write_models(out, names, m, value);
     if (names->has_process) {
         write_http(out, m);
+        write_batches(out, m);
         write_process(out, m);
     }
     pthread_mutex_unlock(&m->lock);

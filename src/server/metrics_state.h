@@ -99,6 +99,9 @@ struct metrics {
     int64_t n_http_other, bytes_in, bytes_out;
     int n_connections;
     int64_t n_spans, n_spans_dropped;
+    struct metrics_batches batches;
+    int64_t batches_us; /* when they were told */
+    int64_t n_batch_lines[N_BATCH_LINE_ENDS];
     struct process_stats process, at_start;
     int64_t sampled_us;
     bool has_sample;

@@ -2,8 +2,10 @@
 import json
 import resource
 import signal
+import sqlite3
 import subprocess
 import time
+from contextlib import closing
 
 import pytest
 from batch_api import Client, form, jsonl, request, serve
@@ -237,6 +239,42 @@ def test_a_window_that_is_over_ends_a_batch(client):
     errors = client.content(done["error_file_id"])
     assert errors and all(e["error"]["code"] == "batch_expired" for e in errors)
     assert len(errors) + len(client.content(done["output_file_id"])) == 1000
+
+
+# ---- metrics ----
+
+def metric(server, series):
+    return float(next(line for line in server.get("/metrics").body.decode().split("\n") if line.startswith(series + " ")).split()[-1])
+
+
+def test_metrics_tell_what_waits_and_what_is_done(tmp_path):
+    def batches():
+        return [metric(server, f'millrace_batches{{status="{s}"}}') for s in ("validating", "in_progress", "finalizing", "cancelling")]
+
+    def results():
+        return [int(metric(server, f'millrace_batch_lines_total{{result="{r}"}}')) for r in ("completed", "failed", "cancelled", "expired")]
+
+    with serve(tmp_path) as server:
+        client = Client(server)
+        client.wait(client.create(jsonl([request(0), request(1, temperature=-5), request(2)]))["id"])
+        assert results() == [2, 1, 0, 0] and sum(batches()) == 0
+        assert metric(server, "millrace_batch_lines_pending") == metric(server, "millrace_batch_oldest_line_age_seconds") == 0
+        jobs = [client.create(jsonl([request(i, max_tokens=30) for i in range(200)])) for _ in range(2)]
+        server.wait_until(lambda: batches() == [0, 2, 0, 0] and results()[0] > 2)
+        assert server.end(signal.SIGTERM) == 0
+    with closing(sqlite3.connect(tmp_path / "state" / "batch.db")) as db:
+        before = db.execute("SELECT count(*) FROM line WHERE state = 1").fetchone()[0]
+    with serve(tmp_path) as server:
+        client = Client(server)
+        assert batches() == [0, 2, 0, 0] and 200 < metric(server, "millrace_batch_lines_pending") < 400
+        assert metric(server, "millrace_batch_oldest_line_age_seconds") >= 0
+        for job in jobs:
+            client.ask("POST", f"/v1/batches/{job['id']}/cancel")
+        counts = [client.wait(job["id"])["request_counts"] for job in jobs]
+        completed, failed, cancelled, expired = results()
+        assert completed == sum(c["completed"] for c in counts) - before
+        assert cancelled == sum(c["failed"] for c in counts) and failed == expired == 0
+        assert sum(batches()) == metric(server, "millrace_batch_lines_pending") == 0
 
 
 # ---- whose they are, and how many ----

@@ -8,6 +8,7 @@
 
 #include "server/batch/batch_job.h"
 #include "server/batch/batch_service_state.h"
+#include "server/metrics.h"
 #include "server/server.h"
 #include "server/settings.h"
 
@@ -154,6 +155,18 @@ static enum mr_status write_files(struct batch_service *b, struct ending *e, str
     return batch_service_move(b, r, from, to, e->file, e->n_file, err);
 }
 
+/* Lines that were not run say why, and are counted. */
+static enum mr_status abandon(struct batch_service *b, const struct batch_job *job, const char *input,
+                              const struct batch_fault *why, enum batch_line_end line_end, struct mr_error *err)
+{
+    struct batch_counts before, after;
+    MR_TRY(batch_store_count(b->store, job->id, &before, err));
+    const enum mr_status status = batch_job_abandon(b->store, job, input, why, err);
+    if (batch_store_count(b->store, job->id, &after, NULL) == MR_OK && after.n_failed > before.n_failed)
+        metrics_batch_lines(b->server->metrics, line_end, after.n_failed - before.n_failed);
+    return status;
+}
+
 /* Lines that were not run say why; the files come to be; the lines are forgotten. */
 static enum mr_status end(struct batch_service *b, struct batch_record *r, const char *input, const char *to,
                           const struct batch_fault *why, struct mr_error *err)
@@ -161,8 +174,10 @@ static enum mr_status end(struct batch_service *b, struct batch_record *r, const
     struct batch_job job;
     struct ending e = {.n_file = 0};
     MR_TRY(find_job(b, r, &job, err));
-    if (why != NULL)
-        MR_TRY(batch_job_abandon(b->store, &job, input, why, err));
+    if (why != NULL) {
+        const bool is_cancelled = strcmp(to, "cancelled") == 0;
+        MR_TRY(abandon(b, &job, input, why, is_cancelled ? BATCH_LINES_CANCELLED : BATCH_LINES_EXPIRED, err));
+    }
     name_files(&e, b, r);
     enum mr_status status = write_files(b, &e, r, &job, to, err);
     for (int i = 0; i < e.n_file; i++)

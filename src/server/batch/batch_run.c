@@ -349,6 +349,8 @@ enum mr_status batch_run(const struct batch_run_options *options, struct mr_erro
     enum mr_status status = batch_reader_open(&r->reader, options->input, err);
     if (status == MR_OK)
         status = batch_store_count(options->store, options->job->id, &r->progress.counts, err);
+    if (status == MR_OK && options->progress != NULL)
+        options->progress(options->context, &r->progress);
     if (status == MR_OK)
         status = run_lines(r, err);
     release(r);

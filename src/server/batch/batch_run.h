@@ -23,7 +23,7 @@ struct batch_run_options {
     const struct api_key *key;                                       /* NULL: nobody's */
     int (*room)(void *context);                                      /* how many lines may run now */
     bool (*go_on)(void *context);                                    /* asked several times a second */
-    void (*progress)(void *context, const struct batch_progress *p); /* the same; may be NULL */
+    void (*progress)(void *context, const struct batch_progress *p); /* the same, and first of all; may be NULL */
     void *context;
 };
 

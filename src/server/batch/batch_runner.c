@@ -32,7 +32,7 @@ static void progress(void *context, const struct batch_progress *p)
 {
     struct batch_service *b = ((const struct running *)context)->b;
     pthread_mutex_lock(&b->lock);
-    b->progress = *p;
+    batch_service_progress(b, p);
     pthread_mutex_unlock(&b->lock);
 }
 

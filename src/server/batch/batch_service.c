@@ -80,6 +80,7 @@ enum mr_status batch_service_open(struct batch_service **out, struct server *s, 
         batch_service_free(b);
         return mr_fail_in(err, status, "state_dir");
     }
+    batch_service_survey(b); /* no thread is there yet */
     *out = b;
     return MR_OK;
 }
@@ -133,6 +134,7 @@ static void *runner(void *context)
         enum mr_status status = next_job(b, &job);
         if (status == MR_OK) {
             snprintf(b->running, sizeof b->running, "%s", job.id);
+            snprintf(b->counted, sizeof b->counted, "%s", job.id);
             b->progress = (struct batch_progress){0};
             atomic_store(&b->leave, false);
             pthread_mutex_unlock(&b->lock);
@@ -217,6 +219,7 @@ enum mr_status batch_service_move(struct batch_service *b, struct batch_record *
 {
     pthread_mutex_lock(&b->lock);
     const enum mr_status status = move(b, job, from, to, file, n_file, err);
+    batch_service_survey(b);
     pthread_cond_broadcast(&b->wake);
     pthread_mutex_unlock(&b->lock);
     return status;
@@ -258,6 +261,7 @@ enum mr_status batch_service_add(struct batch_service *b, struct batch_record *j
 {
     pthread_mutex_lock(&b->lock);
     const enum mr_status status = add(b, job, err);
+    batch_service_survey(b);
     pthread_cond_broadcast(&b->wake);
     pthread_mutex_unlock(&b->lock);
     return status;
@@ -287,6 +291,7 @@ enum mr_status batch_service_cancel(struct batch_service *b, const char *id, uin
         status = mr_fail(err, MR_NOT_FOUND, "no such object");
     if (status == MR_OK)
         status = cancel(b, job, err);
+    batch_service_survey(b);
     pthread_cond_broadcast(&b->wake);
     pthread_mutex_unlock(&b->lock);
     return status;

@@ -19,7 +19,9 @@ struct batch_service {
     atomic_bool stop;
     char running[BATCH_ID_MAX + 1]; /* the job that the runner has; "": none */
     atomic_bool leave;              /* the runner is to let go of it */
+    char counted[BATCH_ID_MAX + 1]; /* the job that it had last, and how far it came */
     struct batch_progress progress;
+    int64_t n_pending; /* lines, as the metrics were told */
 };
 
 /* Seconds since the epoch. */
@@ -31,6 +33,11 @@ void batch_service_wait(struct batch_service *b, int ms);
  * changed in its body is kept; files become records in the same transaction. */
 enum mr_status batch_service_move(struct batch_service *b, struct batch_record *job, const char *from, const char *to,
                                   const struct batch_record *file, int n_file, struct mr_error *err);
+
+/* Tell the metrics what there is; the lock is held. */
+void batch_service_survey(struct batch_service *b);
+/* Lines of the running job got results; the lock is held. */
+void batch_service_progress(struct batch_service *b, const struct batch_progress *p);
 
 /* What the clerk has to do now: one step. NOT_FOUND: nothing. */
 enum mr_status batch_clerk_step(struct batch_service *b, struct mr_error *err);

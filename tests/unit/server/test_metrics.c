@@ -376,6 +376,41 @@ static void an_event_of_no_answer_is_ignored(void **state)
     assert_true(value_of(f, "millrace_generation_tokens_total", "") == 0);
 }
 
+static double plain_value(struct fixture *f, const char *series)
+{
+    char start[128];
+    snprintf(start, sizeof start, "\n%s ", series);
+    const char *at = strstr(page(f, NULL), start);
+    if (at == NULL)
+        fail_msg("%s is not on the page", series);
+    return strtod(at + strlen(start), NULL);
+}
+
+static void batches_are_what_they_are_now_and_their_lines_add_up(void **state)
+{
+    struct fixture *f = *state;
+    const struct metrics_batches some = {
+        .n_validating = 1, .n_in_progress = 2, .n_cancelling = 3, .n_pending = 70, .oldest_s = 5};
+    assert_true(plain_value(f, "millrace_batches{status=\"in_progress\"}") == 0);
+    assert_true(plain_value(f, "millrace_batch_oldest_line_age_seconds") == 0);
+    metrics_set_batches(f->m, &some);
+    now_us += 2500000;
+    assert_true(plain_value(f, "millrace_batches{status=\"validating\"}") == 1);
+    assert_true(plain_value(f, "millrace_batches{status=\"in_progress\"}") == 2);
+    assert_true(plain_value(f, "millrace_batches{status=\"finalizing\"}") == 0);
+    assert_true(plain_value(f, "millrace_batches{status=\"cancelling\"}") == 3);
+    assert_true(plain_value(f, "millrace_batch_lines_pending") == 70);
+    assert_true(fabs(plain_value(f, "millrace_batch_oldest_line_age_seconds") - 7.5) < 1e-9);
+    metrics_batch_lines(f->m, BATCH_LINES_COMPLETED, 60);
+    metrics_batch_lines(f->m, BATCH_LINES_COMPLETED, 5);
+    metrics_batch_lines(f->m, BATCH_LINES_FAILED, 5);
+    metrics_set_lines_pending(f->m, 0);
+    assert_true(plain_value(f, "millrace_batch_lines_total{result=\"completed\"}") == 65);
+    assert_true(plain_value(f, "millrace_batch_lines_total{result=\"failed\"}") == 5);
+    assert_true(plain_value(f, "millrace_batch_lines_total{result=\"expired\"}") == 0);
+    assert_true(plain_value(f, "millrace_batch_oldest_line_age_seconds") == 0);
+}
+
 static void the_thread_looks_and_stops(void **state)
 {
     struct fixture *f = *state;
@@ -441,6 +476,7 @@ int main(void)
         TEST(families_stand_together),
         TEST(a_model_unloaded_keeps_its_counts),
         TEST(an_event_of_no_answer_is_ignored),
+        TEST(batches_are_what_they_are_now_and_their_lines_add_up),
         TEST(the_thread_looks_and_stops),
         TEST(threads_observe_while_pages_are_written),
         cmocka_unit_test(the_process_is_read),
