@@ -60,7 +60,7 @@ struct exchange {
     size_t n_uploaded;  /* bytes that went on to `upload` */
     struct upload *upload;
     const struct api_key *key;
-    bool is_background; /* its requests get what others leave */
+    bool is_background;       /* its requests get what others leave */
     struct api_error refusal; /* http 0: none; else the reply, before a handler is called */
     bool has_begun;           /* the transport's: the first call for it has been */
     bool is_dispatched;       /* the transport's: it went to its handler */
