@@ -24,12 +24,13 @@ async function errorOf(response) {
     return new ApiError(message, response.status, Number.isFinite(retryAfter) ? retryAfter : null);
 }
 
-async function request(path, options = {}) {
-    const headers = {...options.headers};
+function withKey(headers = {}) {
     const key = apiKey.get();
-    if (key) {
-        headers.authorization = `Bearer ${key}`;
-    }
+    return key ? {...headers, authorization: `Bearer ${key}`} : headers;
+}
+
+async function request(path, options = {}) {
+    const headers = withKey(options.headers);
     let response;
     try {
         response = await fetch(path, {...options, headers, cache: "no-store", credentials: "omit"});
@@ -51,6 +52,42 @@ export async function getJson(path, signal) {
 
 export async function getText(path, signal) {
     return (await request(path, {signal})).text();
+}
+
+export async function getBlob(path) {
+    return (await request(path)).blob();
+}
+
+export async function postJson(path, body) {
+    return (await request(path, {method: "POST", headers: {"content-type": "application/json"}, body: JSON.stringify(body)})).json();
+}
+
+export async function remove(path) {
+    await request(path, {method: "DELETE"});
+}
+
+async function readAnswer(xhr) {
+    const headers = {"retry-after": xhr.getResponseHeader("retry-after") ?? ""};
+    const response = new Response(xhr.responseText, {status: xhr.status, headers});
+    if (!response.ok) {
+        throw await errorOf(response);
+    }
+    return response.json();
+}
+
+// Sends a form. onProgress is told the share that has been sent, 0 to 1: fetch would not say it.
+export function postForm(path, form, onProgress, signal) {
+    return new Promise((resolve, reject) => {
+        const xhr = new XMLHttpRequest();
+        xhr.open("POST", path);
+        Object.entries(withKey()).forEach(([name, value]) => xhr.setRequestHeader(name, value));
+        xhr.upload.addEventListener("progress", ({loaded, total}) => onProgress(total > 0 ? loaded / total : 0));
+        xhr.addEventListener("load", () => resolve(readAnswer(xhr)));
+        xhr.addEventListener("error", () => reject(new ApiError("the connection was lost before the file was sent")));
+        xhr.addEventListener("abort", () => reject(new DOMException("stopped", "AbortError")));
+        signal.addEventListener("abort", () => xhr.abort());
+        xhr.send(form);
+    });
 }
 
 // The objects of a streamed chat completion, as they come. Ends after [DONE]; a stream that ends without it has been cut.

@@ -3,13 +3,14 @@ import { ApiError, getJson } from "./api.js";
 import { Chat } from "./chat.js";
 import { Dashboard } from "./dashboard.js";
 import { icon } from "./dom.js";
+import { Jobs } from "./jobs.js";
 import { Settings } from "./settings.js";
 import { theme } from "./store.js";
 
 const RETRY_MS = 3000;
 const THEMES = ["auto", "light", "dark"];
 const THEME_TEXT = {auto: "as the system", light: "light", dark: "dark"};
-const VIEWS = ["chat", "dashboard"];
+const VIEWS = ["chat", "jobs", "dashboard"];
 
 const byId = (id) => document.getElementById(id);
 
@@ -41,9 +42,13 @@ class Page {
             onKeyNeeded: () => this.settings.open("set-key"),
             onAnswer: (meta) => this.showContext(meta),
         });
+        this.jobs = new Jobs({onKeyNeeded: () => this.settings.open("set-key")});
         this.dashboard = new Dashboard();
         this.nContext = 0;
-        this.settings.onClose = () => this.connect();
+        this.settings.onClose = () => {
+            this.connect();
+            this.jobs.refresh();
+        };
         byId("theme").addEventListener("click", nextTheme);
         byId("menu").addEventListener("click", () => this.toggleHistory());
         window.addEventListener("hashchange", () => this.showView());
@@ -59,8 +64,9 @@ class Page {
             byId(`view-${name}`).hidden = name !== view;
             byId(`to-${name}`).ariaCurrent = name === view ? "page" : null;
         }
-        document.title = view === "chat" ? "Millrace" : "Millrace – dashboard";
+        document.title = view === "chat" ? "Millrace" : `Millrace – ${view}`;
         byId("menu").hidden = view !== "chat";
+        this.jobs.setActive(view === "jobs");
         this.dashboard.setActive(view === "dashboard");
     }
 

@@ -249,7 +249,7 @@ def test_keyboard_alone(open_page, fake):
         if page.evaluate("document.activeElement !== document.body"):
             order.append(name)
             assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") != "none" or name == "Message"
-    for name in ("Send", "Chat", "Dashboard", "Colours: as the system", "Settings", "New chat", "Delete all", "Copy message",
+    for name in ("Send", "Chat", "Jobs", "Dashboard", "Colours: as the system", "Settings", "New chat", "Delete all", "Copy message",
                  "Edit and send again", "Copy answer", "Answer again"):
         assert name in order, (name, order)
 

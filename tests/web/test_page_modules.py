@@ -277,3 +277,9 @@ def test_readings_begin_anew_when_counters_do(page):
         return [fresh, alone, r.rate("answerTokens", 3000), r.rate("promptTokens", 3000)];
     }""")
     assert found == [[True, True, False], None, 20, None]
+
+
+@pytest.mark.parametrize("seconds, text", [(-5, "0 s"), (0.4, "0 s"), (59, "59 s"), (60, "1 min"), (61.2, "1 min 1 s"), (3600, "1 h"),
+                                           (3659, "1 h"), (7260, "2 h 1 min"), (86400 * 20 + 7200, "20 d 2 h")])
+def test_durations(page, seconds, text):
+    assert page.evaluate("""async (seconds) => (await import("/web/job.js")).duration(seconds)""", seconds) == text

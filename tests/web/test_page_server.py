@@ -1,4 +1,4 @@
-"""The page as the program gives it, and in Chromium against the program with a model: chat, stop, dashboard."""
+"""The page as the program gives it, and in Chromium against the program with a model: chat, stop, dashboard, no jobs."""
 import re
 import sys
 import threading
@@ -156,3 +156,10 @@ def test_the_dashboard_moves_under_load(page, server):
     shares = page.get_by_role("img", name="Here: receive").get_attribute("aria-label")
     assert 99 < sum(map(float, re.findall(r"([\d.]+) %", shares))) < 101
     page.watched.check()
+
+
+def test_a_server_without_a_folder_says_that_it_keeps_no_jobs(page, server):
+    page.get_by_role("link", name="Jobs").click()
+    expect(page.get_by_text("This server keeps no jobs: it was started without --state-dir DIR")).to_be_visible()
+    expect(page.locator(".upload")).to_be_hidden()
+    page.watched.check(["Failed to load resource"])

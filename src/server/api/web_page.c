@@ -1,4 +1,4 @@
-/* web_page.c: GET / and /web/{name}: the chat and the dashboard. */
+/* web_page.c: GET / and /web/{name}: the chat, the jobs and the dashboard. */
 #include "server/api/web_page.h"
 
 #include "server/exchange.h"
