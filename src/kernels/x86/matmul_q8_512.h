@@ -1,14 +1,18 @@
 /* matmul_q8_512.h: products of int8 activations in registers of 512 bits, the source of both variants. Few rows read the packed
  * weights once, as they stand, with vpdpbusd. More rows share an expansion of a few blocks of two panels to bytes, which stays
- * in the first-level cache, and run over it in tiles, which the file that includes this one adds up: it defines
- * MATMUL_Q8_TILE_ROWS before and add_tile after. Integer sums are exact and the float operations those of add_block: both
- * variants give the same bits. */
+ * in the first-level cache, and run over it in tiles, which the file that includes this one adds up: it
+ * defines add_tile behind it, and MATMUL_Q8_TILE_ROWS before where a tile has another height. Integer sums are exact and the
+ * float operations those of add_block: both variants give the same bits. */
 #ifndef KERNELS_X86_MATMUL_Q8_512_H
 #define KERNELS_X86_MATMUL_Q8_512_H
 
 #include "kernels/matmul_q8_types.h"
 #include "kernels/x86/panel_avx512.h"
 #include "kernels/x86/panel_walk.h"
+
+#ifndef MATMUL_Q8_TILE_ROWS
+#define MATMUL_Q8_TILE_ROWS 6 /* times two panels: 12 sums */
+#endif
 
 enum {
     BLOCK_BYTES = PANEL_STEPS * PANEL_STEP,

@@ -2,7 +2,6 @@
 #include "kernels/matmul_q8_types.h"
 
 #if defined(__x86_64__)
-#define MATMUL_Q8_TILE_ROWS 6 /* times two panels: 12 sums */
 #include "kernels/x86/matmul_q8_512.h"
 #include "kernels/x86/x86.h"
 
