@@ -190,6 +190,8 @@ STRUCTURE = {
     "no url": (GOOD.replace(b'"url"', b'"u"'), 1, "missing_required_parameter"),
     "no body": (GOOD.replace(b'"body"', b'"b"'), 1, "missing_required_parameter"),
     "another url": (json.dumps(request(0, url="/v1/completions")).encode(), 1, "invalid_url"),
+    "no id": (GOOD.replace(b'"custom_id"', b'"c"'), 1, "missing_required_parameter"),
+    "a byte that is no text": (GOOD + b"\n" + GOOD.replace(b"r0", b"r\xff"), 2, "invalid_json_line"),
     "id a number": (GOOD.replace(b'"r0"', b"7"), 1, "invalid_type"),
     "no lines": (b"", 1, "empty_file"),
     "too many lines": (b"\n".join(json.dumps(request(i)).encode() for i in range(2001)), 2001, "too_many_tasks"),
@@ -205,6 +207,30 @@ def test_a_structural_fault_fails_the_batch_with_its_line_and_nothing_runs(clien
     assert done["errors"]["object"] == "list"
     assert [(e["line"], e["code"]) for e in done["errors"]["data"]] == [(line, code)] and done["errors"]["data"][0]["message"]
     assert done["request_counts"]["completed"] == 0
+
+
+def test_all_faults_are_told_with_their_lines(client):
+    text = b"\n".join([GOOD, b"{", OTHER, b"", GOOD.replace(b'"url"', b'"u"').replace(b"r0", b"r5"), b"[]"])
+    done = client.wait(client.create(text)["id"])
+    assert done["status"] == "failed"
+    assert [(e["line"], e["code"]) for e in done["errors"]["data"]] == [
+        (2, "invalid_json_line"), (3, "duplicate_custom_id"), (5, "missing_required_parameter"), (6, "invalid_json_line")]
+
+
+def test_a_batch_may_have_50000_lines_and_not_one_more(tmp_path):
+    with serve(tmp_path) as server:
+        client = Client(server)
+        lines = jsonl(request(i) for i in range(50_001))
+        done = client.wait(client.create(lines)["id"])
+        assert done["status"] == "failed" and done["errors"]["data"][0]["code"] == "too_many_tasks"
+        job = client.create(lines[:lines[:-1].rindex(b"\n") + 1])
+        server.wait_until(lambda: client.get(job["id"])["status"] != "validating")
+        assert client.get(job["id"])["request_counts"]["total"] == 50_000
+        client.ask("POST", f"/v1/batches/{job['id']}/cancel")
+        done = client.wait(job["id"])
+        assert done["status"] == "cancelled" and sum(done["request_counts"].values()) == 100_000
+        ids = [a["custom_id"] for f in ("output_file_id", "error_file_id") for a in client.content(done[f])]
+        assert len(ids) == 50_000 and set(ids) == {f"r{i}" for i in range(50_000)}
 
 
 def test_marks_line_ends_and_odd_ids_are_taken(client):

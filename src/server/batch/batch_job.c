@@ -24,6 +24,7 @@ struct checking {
     struct batch_line line[TOGETHER];
     struct batch_request request[TOGETHER]; /* the custom_ids are theirs */
     char *result[TOGETHER];
+    struct batch_fault fault[TOGETHER]; /* told when the lines are stored, in their order */
     int n;
     int64_t n_line;
     bool is_too_long;
@@ -64,24 +65,20 @@ static void clear(struct checking *c)
     c->n = 0;
 }
 
-static void set_duplicate(struct batch_fault *fault)
-{
-    batch_fault_set(fault, "duplicate_custom_id", "custom_id", "another line has this custom_id");
-}
-
 /* Store the lines; duplicates are seen by the index. */
 static enum mr_status flush(struct checking *c, struct mr_error *err)
 {
-    struct batch_fault fault;
     int n_again = 0;
     enum mr_status status = batch_store_add_lines(c->store, c->job->id, c->line, c->n, err);
-    set_duplicate(&fault);
     for (int i = 0; status == MR_OK && i < c->n; i++) {
+        if (c->line[i].is_duplicate)
+            batch_fault_set(&c->fault[i], "duplicate_custom_id", "custom_id", "another line has this custom_id");
+        if (c->fault[i].code != NULL)
+            add_fault(c, c->line[i].line, &c->fault[i]);
         if (!c->line[i].is_duplicate)
             continue;
-        add_fault(c, c->line[i].line, &fault);
         if (c->check->keep_going)
-            status = make_result(c, i, &fault, err);
+            status = make_result(c, i, &c->fault[i], err);
         c->line[n_again++] = c->line[i];
     }
     if (status == MR_OK && c->check->keep_going && n_again > 0)
@@ -92,21 +89,20 @@ static enum mr_status flush(struct checking *c, struct mr_error *err)
 
 static enum mr_status take(struct checking *c, const struct batch_text *text, struct mr_error *err)
 {
-    struct batch_fault fault;
     const int i = c->n;
     struct batch_line *l = &c->line[i];
+    struct batch_fault *fault = &c->fault[i];
+    *fault = (struct batch_fault){0};
     *l = (struct batch_line){.line = text->line, .offset = text->offset, .n = (int64_t)text->n};
-    bool ok = batch_request_parse(&c->request[i], text, c->check->url, &fault);
+    bool ok = batch_request_parse(&c->request[i], text, c->check->url, fault);
     c->n++;
     c->n_line++;
     if (ok && json_string_length(c->request[i].custom_id) > BATCH_CUSTOM_ID_MAX) {
-        batch_fault_set(&fault, "invalid_custom_id", "custom_id", "custom_id has more than %d bytes", BATCH_CUSTOM_ID_MAX);
+        batch_fault_set(fault, "invalid_custom_id", "custom_id", "custom_id has more than %d bytes", BATCH_CUSTOM_ID_MAX);
         ok = false;
     }
-    if (!ok) {
-        add_fault(c, text->line, &fault);
-        return make_result(c, i, &fault, err);
-    }
+    if (!ok)
+        return make_result(c, i, fault, err);
     l->custom_id = json_string_value(c->request[i].custom_id);
     l->n_custom_id = json_string_length(c->request[i].custom_id);
     return MR_OK;
@@ -127,8 +123,10 @@ static enum mr_status read_lines(struct checking *c, struct batch_reader *r, str
     while ((status = batch_reader_next(r, &text, err)) == MR_OK) {
         MR_TRY(take(c, &text, err));
         if (c->check->max_lines > 0 && c->n_line > c->check->max_lines) {
-            refuse_more(c, text.line);
-            return flush(c, err);
+            const int32_t line = text.line;
+            MR_TRY(flush(c, err));
+            refuse_more(c, line);
+            return MR_OK;
         }
         if (c->n < TOGETHER)
             continue;

@@ -1,10 +1,12 @@
 /* test_batch_service.c: batches in a server of this process, over a small model: jobs that run, are cancelled and watched at
- * the same time, and a server that ends in the midst of them. What the sanitizers see of the clerk and the runner, they see
- * here. */
+ * the same time, a server that ends in the midst of them, and one that is killed where its files get their names. What the
+ * sanitizers see of the clerk and the runner, they see here. */
 #include <dirent.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <time.h>
 
 #include "server/batch/batch_service.h"
@@ -17,8 +19,26 @@ enum {
     N_LINE = 40,
     N_JOB = 4,
     N_LIFE = 6,
+    N_RENAME = 2, /* files of results of a job */
     PATH_BYTES = 512
 };
+
+int __wrap_rename(const char *from, const char *to);
+int __real_rename(const char *from, const char *to);
+
+static int renames_left; /* of files of the service, until the process ends; 0: it stays */
+static bool ends_before; /* the last of them, or after it */
+
+int __wrap_rename(const char *from, const char *to)
+{
+    const bool is_last = strstr(to, "/files/") != NULL && renames_left > 0 && --renames_left == 0;
+    if (is_last && ends_before)
+        raise(SIGKILL);
+    const int rc = __real_rename(from, to);
+    if (is_last)
+        raise(SIGKILL);
+    return rc;
+}
 
 static char model_path[] = "/tmp/millrace-batches-XXXXXX";
 
@@ -44,13 +64,19 @@ static void start(struct fixture *f)
     check(server_load(f->server, NULL, NULL, &err), &err);
 }
 
-static int set_up(void **state)
+static int make_folder(void **state)
 {
     struct fixture *f = calloc(1, sizeof *f);
     snprintf(f->folder, sizeof f->folder, "/tmp/millrace-batch-XXXXXX");
     assert_non_null(mkdtemp(f->folder));
-    start(f);
     *state = f;
+    return 0;
+}
+
+static int set_up(void **state)
+{
+    make_folder(state);
+    start(*state);
     return 0;
 }
 
@@ -261,9 +287,61 @@ static void a_server_that_ends_leaves_the_rest_to_the_next(void **state)
     }
 }
 
+/* A server of its own process, which is killed while it writes the results of a job. */
+static void run_until_killed(struct fixture *f, int n_renames, bool before)
+{
+    int status;
+    const pid_t child = fork();
+    if (child == 0) {
+        char id[BATCH_ID_MAX + 1];
+        renames_left = n_renames;
+        ends_before = before;
+        start(f);
+        add_job(f, id);
+        wait_for(f, id, "completed");
+        _exit(0);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+}
+
+static int count_files(const struct fixture *f)
+{
+    char path[PATH_BYTES];
+    int n = 0;
+    path_of(f, path, "");
+    DIR *folder = opendir(path);
+    for (const struct dirent *d; (d = readdir(folder)) != NULL;)
+        n += d->d_name[0] != '.';
+    closedir(folder);
+    return n;
+}
+
+/* Before and after each of the two files gets its name: the next server writes them again, and nothing else stays. */
+static void killed_at_a_rename_the_files_are_written_again(void **state)
+{
+    struct fixture *f = *state;
+    for (int i = 0; i < 2 * N_RENAME; i++) {
+        run_until_killed(f, i / 2 + 1, i % 2 == 0);
+        start(f);
+        const struct batch_listing last = {.kind = BATCH_RECORD_JOB, .tag = "", .limit = 1};
+        json_t *list = json_array();
+        bool more;
+        assert_int_equal(batch_records_list(batch_service_store(f->server->batches), &last, list, &more, NULL), MR_OK);
+        const char *id = json_string_value(json_object_get(json_array_get(list, 0), "id"));
+        wait_for(f, id, "completed");
+        check_each_line_once(f, id);
+        assert_int_equal(count_files(f), (1 + N_RENAME) * (i + 1));
+        json_decref(list);
+        server_free(f->server);
+        f->server = NULL;
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(killed_at_a_rename_the_files_are_written_again, make_folder, tear_down),
         cmocka_unit_test_setup_teardown(jobs_run_while_they_are_watched, set_up, tear_down),
         cmocka_unit_test_setup_teardown(cancelled_jobs_have_each_line_once, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_server_that_ends_leaves_the_rest_to_the_next, set_up, tear_down),
