@@ -8,7 +8,7 @@
 #include "base/status.h"
 
 enum {
-    TEXTS = 3, /* the path, cpu, cache_dir: "" for NULL */
+    TEXTS = 4, /* the path, cpu, cache_dir, draft_model: "" for NULL */
     PINS_MAX = 4096
 };
 
@@ -20,7 +20,7 @@ struct head {
 
 static void list_texts(const char *text[TEXTS], const struct engine_config *c)
 {
-    const char *all[TEXTS] = {c->path, c->options.cpu, c->options.cache_dir};
+    const char *all[TEXTS] = {c->path, c->options.cpu, c->options.cache_dir, c->options.draft_model};
     for (int i = 0; i < TEXTS; i++)
         text[i] = all[i] != NULL ? all[i] : "";
 }
@@ -49,7 +49,7 @@ void engine_config_write(void *out, const struct engine_config *c)
     struct head head = {.options = c->options, .n_active = c->n_active, .n_pin = c->pins.n_pin, .mlock = c->mlock};
     const char *text[TEXTS];
     list_texts(text, c);
-    head.options.cpu = head.options.cache_dir = NULL;
+    head.options.cpu = head.options.cache_dir = head.options.draft_model = NULL;
     head.options.progress = NULL;
     head.options.progress_context = NULL;
     head.options.clock_us = NULL;
@@ -85,6 +85,20 @@ static enum mr_status read_pins(struct engine_config *out, const char **p, size_
     return MR_OK;
 }
 
+/* Bools are looked at as bytes: to read another value than 0 or 1 would be undefined behaviour. */
+static bool bools_hold(const struct head *head)
+{
+    const void *const field[] = {&head->options.prefix_cache, &head->options.forced_drafts, &head->options.admission,
+                                 &head->mlock};
+    for (size_t i = 0; i < sizeof field / sizeof *field; i++) {
+        unsigned char byte;
+        memcpy(&byte, field[i], 1);
+        if (byte > 1)
+            return false;
+    }
+    return true;
+}
+
 enum mr_status engine_config_read(struct engine_config *out, const void *record, size_t n, struct mr_error *err)
 {
     struct head head;
@@ -93,6 +107,8 @@ enum mr_status engine_config_read(struct engine_config *out, const void *record,
     if (n < sizeof head)
         return damaged(err);
     memcpy(&head, p, sizeof head);
+    if (!bools_hold(&head))
+        return damaged(err);
     out->options = head.options;
     out->n_active = head.n_active;
     out->mlock = head.mlock;
@@ -110,6 +126,9 @@ enum mr_status engine_config_read(struct engine_config *out, const void *record,
     out->path = text[0];
     out->options.cpu = *text[1] != '\0' ? text[1] : NULL;
     out->options.cache_dir = *text[2] != '\0' ? text[2] : NULL;
+    out->options.draft_model = *text[3] != '\0' ? text[3] : NULL;
+    out->options.progress = NULL;
+    out->options.clock_us = NULL;
     return n == 0 ? MR_OK : damaged(err);
 }
 

@@ -87,8 +87,8 @@ enum mr_status wire_request_check(const void *record, size_t n, struct mr_error 
         return damaged(err, "no request");
     struct reader in = {(const char *)record + sizeof *r, n - sizeof *r};
     if (!is_bool(&r->ignore_eos) || !is_bool(&r->show_special) || !is_bool(&r->normalize) || !is_bool(&r->token_healing) ||
-        !is_below(&r->constraint, MR_CONSTRAINT_CALLS + 1) || !is_below(&r->pooling, MR_N_POOLINGS) ||
-        !is_below(&r->speculation, MR_N_SPECULATIONS) || r->n < 1 || r->n > MR_N_MAX)
+        !is_bool(&r->background) || !is_below(&r->constraint, MR_CONSTRAINT_CALLS + 1) ||
+        !is_below(&r->pooling, MR_N_POOLINGS) || !is_below(&r->speculation, MR_N_SPECULATIONS) || r->n < 1 || r->n > MR_N_MAX)
         return damaged(err, "a field of a request");
     if (!request_lists_fit(&in, r))
         return damaged(err, "a list of a request");
