@@ -50,8 +50,8 @@ def measure(url, model, a):
 
 
 def variants(a):
-    """name in the table: (engine, options of ours)"""
-    ours = {f"millrace, `--itl-target {target}`": (OURS, ["--itl-target", str(target)]) for target in (a.itl_target, 0)}
+    """name in the table: (engine, options of ours): without guesses, which bring several tokens at once, a gap is a step."""
+    ours = {f"millrace, `--itl-target {target}`": (OURS, ["--itl-target", str(target), "--speculation", "off"]) for target in (a.itl_target, 0)}
     return {**(ours if OURS in a.engines else {}), **{name: (name, []) for name in a.engines if name != OURS}}
 
 
