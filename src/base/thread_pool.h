@@ -1,7 +1,7 @@
 /* thread_pool.h: fork and join over numbered pieces of work.
  * Pieces are taken dynamically, so which thread runs a piece is not determined; a piece must not depend on it, and no sum
- * may be split over pieces. Idle threads spin for a fraction of a millisecond, then sleep; no
- * more are woken than there are CPUs for.
+ * may be split over pieces. Idle threads spin for a fraction of a millisecond, then sleep; no more
+ * are woken than there are CPUs for.
  * Threads: pool_run is called by one thread at a time, which works too. */
 #ifndef BASE_THREAD_POOL_H
 #define BASE_THREAD_POOL_H

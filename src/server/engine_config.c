@@ -6,6 +6,7 @@
 
 #include "base/memory.h"
 #include "base/status.h"
+#include "server/wire.h"
 
 enum {
     TEXTS = 4, /* the path, cpu, cache_dir, draft_model: "" for NULL */
@@ -85,18 +86,10 @@ static enum mr_status read_pins(struct engine_config *out, const char **p, size_
     return MR_OK;
 }
 
-/* Bools are looked at as bytes: to read another value than 0 or 1 would be undefined behaviour. */
 static bool bools_hold(const struct head *head)
 {
-    const void *const field[] = {&head->options.prefix_cache, &head->options.forced_drafts, &head->options.admission,
-                                 &head->mlock};
-    for (size_t i = 0; i < sizeof field / sizeof *field; i++) {
-        unsigned char byte;
-        memcpy(&byte, field[i], 1);
-        if (byte > 1)
-            return false;
-    }
-    return true;
+    return wire_is_bool(&head->options.prefix_cache) && wire_is_bool(&head->options.forced_drafts) &&
+           wire_is_bool(&head->options.admission) && wire_is_bool(&head->mlock);
 }
 
 enum mr_status engine_config_read(struct engine_config *out, const void *record, size_t n, struct mr_error *err)

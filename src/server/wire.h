@@ -19,6 +19,8 @@ enum mr_status wire_request_bytes(size_t *bytes, const struct mr_request *reques
 void wire_request_write(void *out, const struct mr_request *request);
 /* Of a record of n bytes, aligned to 8, from another process: whether it may be read. BAD_FORMAT. */
 enum mr_status wire_request_check(const void *record, size_t n, struct mr_error *err);
+/* Whether the byte is a bool's: to read another one than 0 or 1 as a bool would be undefined behaviour. */
+bool wire_is_bool(const void *field);
 /* Borrows the record. */
 void wire_request_read(struct wire_request *out, const void *record);
 

@@ -30,8 +30,7 @@ static bool skip_text(struct reader *r)
     return true;
 }
 
-/* A bool is read as bytes: another value than 0 or 1 would be undefined behaviour. */
-static bool is_bool(const void *field)
+bool wire_is_bool(const void *field)
 {
     unsigned char byte;
     memcpy(&byte, field, 1);
@@ -86,9 +85,10 @@ enum mr_status wire_request_check(const void *record, size_t n, struct mr_error 
     if (n < sizeof *r)
         return damaged(err, "no request");
     struct reader in = {(const char *)record + sizeof *r, n - sizeof *r};
-    if (!is_bool(&r->ignore_eos) || !is_bool(&r->show_special) || !is_bool(&r->normalize) || !is_bool(&r->token_healing) ||
-        !is_bool(&r->background) || !is_below(&r->constraint, MR_CONSTRAINT_CALLS + 1) ||
-        !is_below(&r->pooling, MR_N_POOLINGS) || !is_below(&r->speculation, MR_N_SPECULATIONS) || r->n < 1 || r->n > MR_N_MAX)
+    if (!wire_is_bool(&r->ignore_eos) || !wire_is_bool(&r->show_special) || !wire_is_bool(&r->normalize) ||
+        !wire_is_bool(&r->token_healing) || !wire_is_bool(&r->background) ||
+        !is_below(&r->constraint, MR_CONSTRAINT_CALLS + 1) || !is_below(&r->pooling, MR_N_POOLINGS) ||
+        !is_below(&r->speculation, MR_N_SPECULATIONS) || r->n < 1 || r->n > MR_N_MAX)
         return damaged(err, "a field of a request");
     if (!request_lists_fit(&in, r))
         return damaged(err, "a list of a request");
@@ -100,7 +100,7 @@ static bool is_token(int32_t token, const struct wire_limits *l) { return token 
 static bool event_fields_hold(const struct mr_event *e, const struct wire_limits *l)
 {
     const struct mr_usage *u = &e->usage;
-    return is_bool(&e->is_prompt) && is_bool(&u->from_store) && is_bool(&u->is_bound) &&
+    return wire_is_bool(&e->is_prompt) && wire_is_bool(&u->from_store) && wire_is_bool(&u->is_bound) &&
            is_below(&e->finish, MR_FINISH_TIMEOUT + 1) && is_below(&e->status, MR_BUSY + 1) &&
            is_below(&u->cache_miss, MR_CACHE_WINDOW + 1) && e->sample >= 0 && e->sample < l->n &&
            (e->token == -1 || is_token(e->token, l)) && e->n_top >= 0 && e->n_top <= MR_TOP_LOGPROBS_MAX &&
