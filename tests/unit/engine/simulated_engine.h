@@ -25,6 +25,21 @@ struct machine {
 };
 
 static struct machine machine;
+static struct mr_model *model; /* of the tests' set_up */
+
+static int set_up(void **state)
+{
+    (void)state;
+    model = fixture_model(1);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    mr_model_close(model);
+    return 0;
+}
 
 /* Uniform in (0, 1). */
 static inline double machine_uniform(void)
@@ -74,7 +89,7 @@ const float *__wrap_model_logits(const struct model *m, int i)
         symbol[(int)(machine_uniform() * machine.n_symbols)] = 1;
         return symbol;
     }
-    for (int k = 0; machine.ends != NULL && k < machine.engine->options.max_running; k++) {
+    for (int k = 0; machine.ends != NULL && k < machine.engine->n_slot; k++) {
         const struct sequence *s = &machine.engine->slot[k];
         if (s->request != NULL && s->n_row > 0 && s->logits == i)
             return machine.ends(s->request->id, s->usage.n_generated + 1) ? ties : go_on;
@@ -89,7 +104,7 @@ static inline int64_t machine_now(void *context)
 }
 
 /* The machine is set up by the caller, but for its clock. */
-static inline struct mr_engine *simulated_engine(struct mr_model *model, struct mr_options options)
+static inline struct mr_engine *simulated_engine(struct mr_options options)
 {
     struct mr_error err = {{0}};
     machine.now = 1000000;

@@ -21,22 +21,6 @@ static const struct machine four_cores = {.step = 2500, .decode = 1150, .prompt 
 /* Most of a step does not depend on the rows, so that large batches pay. */
 static const struct machine cheap_rows = {.step = 7000, .decode = 600, .prompt = 500, .position = 0.1, .sigma = 0.1};
 
-static struct mr_model *model;
-
-static int set_up(void **state)
-{
-    (void)state;
-    model = fixture_model(1);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    mr_model_close(model);
-    return 0;
-}
-
 struct visit {
     int64_t at_us;
     int n_prompt, n_answer;
@@ -199,7 +183,7 @@ struct control {
 static struct figures run_with(double rate, int n, int target_ms, enum mr_latency metric, struct machine m, struct control c)
 {
     machine = m;
-    struct mr_engine *e = simulated_engine(model, options(target_ms, metric));
+    struct mr_engine *e = simulated_engine(options(target_ms, metric));
     struct target_control *t = &e->admission.target;
     t->part = c.part > 0 ? c.part : t->part;
     t->late = c.late > 0 ? c.late : t->late;
@@ -302,7 +286,7 @@ static void without_admission_the_target_is_missed(void **state)
     machine = two_cores;
     struct mr_options o = options(500, MR_LATENCY_TTFT);
     o.admission = false;
-    struct mr_engine *e = simulated_engine(model, o);
+    struct mr_engine *e = simulated_engine(o);
     load = (struct load){.rate = 15, .n = 300, .n_prompt = 80, .n_answer_min = 24, .n_answer_max = 48, .seed = 1};
     plan();
     run(e);
@@ -321,7 +305,7 @@ static void only_who_would_be_late_is_refused(void **state)
         machine = two_cores;
         machine.sigma = 0;
         struct mr_options o = options(500, MR_LATENCY_TTFT);
-        struct mr_engine *e = simulated_engine(model, o);
+        struct mr_engine *e = simulated_engine(o);
         warm_up(e);
         e->options.admission = admission;
         load = (struct load){.rate = 1e6, .n = 60, .n_prompt = 80, .n_answer_min = 36, .n_answer_max = 36, .seed = 1};
@@ -345,7 +329,7 @@ static void only_who_would_be_late_is_refused(void **state)
 static void come_back_at(double rate, int target_ms, enum mr_latency metric)
 {
     machine = two_cores;
-    struct mr_engine *e = simulated_engine(model, options(target_ms, metric));
+    struct mr_engine *e = simulated_engine(options(target_ms, metric));
     load = (struct load){.n = 800, .n_prompt = 80, .n_answer_min = 24, .n_answer_max = 48, .come_back = true, .seed = 3};
     load.rate = rate;
     warm_up(e);
@@ -374,7 +358,7 @@ static void a_key_that_floods_harms_no_other(void **state)
 {
     (void)state;
     machine = two_cores;
-    struct mr_engine *e = simulated_engine(model, options(500, MR_LATENCY_TTFT));
+    struct mr_engine *e = simulated_engine(options(500, MR_LATENCY_TTFT));
     load = (struct load){.rate = 24, .n = 1500, .n_prompt = 80, .n_answer_min = 24, .n_answer_max = 48, .seed = 2};
     warm_up(e);
     plan();
@@ -398,7 +382,7 @@ static void a_machine_that_slows_down_is_given_less(void **state)
     (void)state;
     int n_let_in[2] = {0}, n_late[2] = {0};
     machine = two_cores;
-    struct mr_engine *e = simulated_engine(model, options(500, MR_LATENCY_TTFT));
+    struct mr_engine *e = simulated_engine(options(500, MR_LATENCY_TTFT));
     load = (struct load){.rate = 10, .n = 300, .n_prompt = 80, .n_answer_min = 24, .n_answer_max = 48, .seed = 4};
     warm_up(e);
     for (int slow = 0; slow < 2; slow++) {
@@ -435,7 +419,7 @@ static void the_bucket_is_full_again_when_all_has_ended(void **state)
     machine = two_cores;
     struct mr_options o = options(800, MR_LATENCY_E2E);
     o.kv_tokens = 512; /* answers are put aside and computed again */
-    struct mr_engine *e = simulated_engine(model, o);
+    struct mr_engine *e = simulated_engine(o);
     int n_id = 0, n_let_in = 0;
     for (int i = 0; i < 3000; i++) {
         struct mr_request r = simulated_request(prompt, 2 + (int)(200 * machine_uniform()), (int)(100 * machine_uniform()), i);
@@ -471,7 +455,7 @@ static void no_more_is_let_in_than_the_bucket_holds(void **state)
     machine = two_cores;
     struct mr_options o = options(0, MR_LATENCY_TTFT);
     o.bucket_capacity = 600;
-    struct mr_engine *e = simulated_engine(model, o);
+    struct mr_engine *e = simulated_engine(o);
     warm_up(e);
     load = (struct load){.rate = 1e6, .n = 40, .n_prompt = 80, .n_answer_min = 36, .n_answer_max = 36, .seed = 1};
     plan();
@@ -498,7 +482,7 @@ static void a_wait_past_the_deadline_is_refused_and_an_idle_engine_refuses_nothi
     machine = two_cores;
     struct mr_options o = options(0, MR_LATENCY_TTFT);
     o.max_running = 1;
-    struct mr_engine *e = simulated_engine(model, o);
+    struct mr_engine *e = simulated_engine(o);
     warm_up(e);
     struct mr_request r = simulated_request(prompt, 20, 100, 1);
     struct mr_error err;
@@ -525,7 +509,7 @@ static void batches_are_full_at_low_load_and_serial_at_high_load(void **state)
     machine = two_cores;
     struct mr_options o = options(5000, MR_LATENCY_TTFT);
     o.itl_target_ms = 25; /* (25 - 5) / 2.3: eight answers */
-    struct mr_engine *e = simulated_engine(model, o);
+    struct mr_engine *e = simulated_engine(o);
     warm_up(e);
     load = (struct load){.rate = 1, .n = 20, .n_prompt = 80, .n_answer_min = 24, .n_answer_max = 48, .seed = 1};
     plan();
@@ -552,7 +536,7 @@ static void who_waits_in_a_full_queue_is_told_when_to_come_back(void **state)
     machine = two_cores;
     struct mr_options o = options(0, MR_LATENCY_TTFT);
     o.max_queue = 2;
-    struct mr_engine *e = simulated_engine(model, o);
+    struct mr_engine *e = simulated_engine(o);
     const struct mr_request r = simulated_request(prompt, 20, 100, 1);
     struct mr_error err;
     uint64_t id;

@@ -10,22 +10,6 @@ enum {
 
 static const int64_t warm_up_us = 20000000, end_us = 420000000;
 
-static struct mr_model *model;
-
-static int set_up(void **state)
-{
-    (void)state;
-    model = fixture_model(1);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    mr_model_close(model);
-    return 0;
-}
-
 /* Milliseconds. */
 struct samples {
     double *value;
@@ -114,7 +98,7 @@ static struct figures run(struct machine m, int itl_target_ms)
     o.itl_target_ms = itl_target_ms;
     o.prefix_cache = false;
     machine = m;
-    l.e = simulated_engine(model, o);
+    l.e = simulated_engine(o);
     l.begin_us = machine.now;
     while (machine.now - l.begin_us < end_us) {
         for (int i = 0; i < N_USER; i++)

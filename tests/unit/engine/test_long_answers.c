@@ -4,22 +4,6 @@
 
 #include "unit/engine/simulated_engine.h"
 
-static struct mr_model *model;
-
-static int set_up(void **state)
-{
-    (void)state;
-    model = fixture_model(1);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    mr_model_close(model);
-    return 0;
-}
-
 /* CPU seconds of an answer of n equal tokens; the best of three. */
 static double seconds(int n, int n_stop)
 {
@@ -37,7 +21,7 @@ static double seconds(int n, int n_stop)
         mr_options_defaults(&o);
         o.n_ctx = n + 64;
         machine = (struct machine){.step = 1000};
-        struct mr_engine *e = simulated_engine(model, o);
+        struct mr_engine *e = simulated_engine(o);
         struct mr_request r = simulated_request(prompt, 20, n, 1);
         r.stop = stops;
         r.n_stop = n_stop;

@@ -1,22 +1,6 @@
 /* test_speculation_cost.c: what speculation takes and brings on simulated machines, against the plain run on the same one. */
 #include "unit/engine/simulated_engine.h"
 
-static struct mr_model *model;
-
-static int set_up(void **state)
-{
-    (void)state;
-    model = fixture_model(1);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    mr_model_close(model);
-    return 0;
-}
-
 enum {
     N_PROMPT = 40,
     N_ANSWER = 200,
@@ -42,7 +26,7 @@ static int64_t time_of(struct machine m, int n, enum mr_speculation method)
     o.admission = false;
     o.prefix_cache = false;
     machine = m;
-    struct mr_engine *e = simulated_engine(model, o);
+    struct mr_engine *e = simulated_engine(o);
     const int64_t begin = machine.now;
     for (int round = 0; round < ROUNDS; round++) {
         for (int i = 0; i < n; i++) {

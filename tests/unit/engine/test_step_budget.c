@@ -7,22 +7,6 @@ enum {
     TARGET_MS = 50
 };
 
-static struct mr_model *model;
-
-static int set_up(void **state)
-{
-    (void)state;
-    model = fixture_model(1);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    mr_model_close(model);
-    return 0;
-}
-
 static int compare(const void *a, const void *b)
 {
     const double x = *(const double *)a, y = *(const double *)b;
@@ -46,7 +30,7 @@ static double p99_beside_a_long_prompt(struct machine m, int *n_step)
     o.n_ctx = LONG_PROMPT + 64;
     o.itl_target_ms = TARGET_MS;
     machine = m;
-    struct mr_engine *e = simulated_engine(model, o);
+    struct mr_engine *e = simulated_engine(o);
     for (int i = 0; i < N_STREAM; i++) {
         const struct mr_request r = simulated_request(prompt, 20 + 13 * i, -1, i);
         submit(e, &r);
@@ -102,7 +86,7 @@ static void two_long_prompts_and_many_short_ones_all_get_on_and_no_stream_stops(
     o.n_ctx = LONG_PROMPT + 64;
     o.itl_target_ms = TARGET_MS;
     machine = (struct machine){.step = 5000, .decode = 2000, .prompt = 700, .position = 0.1};
-    struct mr_engine *e = simulated_engine(model, o);
+    struct mr_engine *e = simulated_engine(o);
     struct mr_request r = simulated_request(prompt, 20, -1, 1);
     const uint64_t stream = submit(e, &r);
     for (int i = 0; i < 40; i++, drop_events(e))
