@@ -180,7 +180,7 @@ static bool is_modest(struct mr_engine *e, const struct request_record *r)
 {
     const double own = account_of(e, r)->bucket.outstanding + r->cost_left;
     const double all = e->admission.bucket.outstanding + r->cost_left;
-    return own * fair_share_n_active(&e->shares) <= all;
+    return own * fair_share_n_active(&e->shares[0]) <= all;
 }
 
 /* Microseconds by which the forecast passes what there is of the target. A whole answer that no queue could make meet it waits
@@ -198,7 +198,7 @@ static double time_over_target(const struct mr_engine *e, const struct request_r
 static double time_over(struct mr_engine *e, const struct request_record *r, const char **what)
 {
     const struct forecast f = admission_forecast(e, r);
-    const double part = is_modest(e, r) && fair_share_n_active(&e->shares) > 1 ? part_modest : e->admission.target.part;
+    const double part = is_modest(e, r) && fair_share_n_active(&e->shares[0]) > 1 ? part_modest : e->admission.target.part;
     double over = 0;
     if (target_us(e) > 0) {
         over = time_over_target(e, r, &f, part);
@@ -217,7 +217,7 @@ static double time_over(struct mr_engine *e, const struct request_record *r, con
 static double time_empty(struct mr_engine *e, const struct request_record *r)
 {
     const struct admission *a = &e->admission;
-    const double size = e->options.bucket_capacity, part = size / fair_share_n_active(&e->shares);
+    const double size = e->options.bucket_capacity, part = size / fair_share_n_active(&e->shares[0]);
     const struct token_bucket *own = &account_of(e, r)->bucket;
     if (token_bucket_has(&a->bucket, size, r->cost_left) ||
         (own->outstanding + r->cost_left <= part && a->bucket.outstanding < 2 * size))

@@ -33,7 +33,7 @@ static void count_rows(struct mr_engine *e, const struct sequence *s, int n)
     e->shape.n_draft += s->n_draft;
     e->shape.attended += step_attended(s->n_cached, s->n_row);
     const double cost = n * (decoding ? step_cost_decode_weight(&e->cost) : 1);
-    fair_share_charge(engine_shares(e, s->request), s->request->share, s->n_draft + cost);
+    fair_share_charge(&e->shares[s->request->background], s->request->share, s->n_draft + cost);
     admission_spend(e, s->request, cost);
 }
 

@@ -70,7 +70,7 @@ static enum mr_status create_parts(struct mr_engine *e, struct mr_error *err)
     e->ask = mem_array((size_t)n_slot, sizeof *e->ask);
     e->allowed = mem_array(((size_t)info->n_vocab + 63) / 64, sizeof *e->allowed);
     const int n_share = e->options.max_queue + n_slot;
-    if (!fair_share_init(&e->shares, n_share) || !fair_share_init(&e->background_shares, n_share) ||
+    if (!fair_share_init(&e->shares[0], n_share) || !fair_share_init(&e->shares[1], n_share) ||
         !admission_init(&e->admission, n_share, n_running) || e->slot == NULL || e->waiting == NULL || e->row_token == NULL ||
         e->row_seq == NULL || e->row_wants_logits == NULL || e->row_wants_hidden == NULL || e->row_adapters == NULL ||
         e->order == NULL || e->ask == NULL || e->allowed == NULL)
@@ -137,8 +137,8 @@ void mr_engine_free(struct mr_engine *e)
     free(e->order);
     free(e->ask);
     free(e->allowed);
-    fair_share_release(&e->shares);
-    fair_share_release(&e->background_shares);
+    fair_share_release(&e->shares[0]);
+    fair_share_release(&e->shares[1]);
     admission_release(&e->admission);
     free(e);
 }
@@ -184,7 +184,7 @@ static enum mr_status let_in(struct mr_engine *e, struct request_record *r, cons
         r->arrival_us = now;
     r->deadline_us = deadline_ms > 0 ? r->arrival_us + (int64_t)deadline_ms * 1000 : INT64_MAX;
     r->id = e->next_id++;
-    r->share = fair_share_enter(engine_shares(e, r), r->key);
+    r->share = fair_share_enter(&e->shares[r->background], r->key);
     enum mr_status status = adapters_check(e->model, r, err);
     if (status == MR_OK)
         status = admission_decide(e, r, now, err);
@@ -192,7 +192,7 @@ static enum mr_status let_in(struct mr_engine *e, struct request_record *r, cons
         status = prepare(e, r, request, err);
     if (status != MR_OK) {
         admission_settle(e, r);
-        fair_share_leave(engine_shares(e, r), r->share);
+        fair_share_leave(&e->shares[r->background], r->share);
         engine_leave_stored(e, r);
         free(r);
         return status;
@@ -244,7 +244,7 @@ void engine_answer_ended(struct mr_engine *e, struct request_record *r)
     if (--r->n_open > 0)
         return;
     admission_settle(e, r);
-    fair_share_leave(engine_shares(e, r), r->share);
+    fair_share_leave(&e->shares[r->background], r->share);
     free_request(e, r);
 }
 

@@ -118,7 +118,7 @@ struct mr_engine {
     struct model_drafter *draft_model, *draft_layers; /* NULL: none */
     struct drafter drafter[N_DRAFT_SOURCES];          /* propose NULL: none */
     double draft_rate[N_DRAFT_SOURCES][DRAFT_GRADES]; /* over answers */
-    struct fair_share shares, background_shares;
+    struct fair_share shares[2]; /* [request_record.background]: those requests compete among themselves alone */
     struct step_cost cost;
     struct admission admission;
     int64_t now_us;   /* read before and behind the forward pass of a step */
@@ -144,10 +144,6 @@ int64_t engine_now_us(const struct mr_engine *e);
 
 /* Nothing waits or runs but for background requests. */
 bool engine_has_only_background(const struct mr_engine *e);
-static inline struct fair_share *engine_shares(struct mr_engine *e, const struct request_record *r)
-{
-    return r->background ? &e->background_shares : &e->shares;
-}
 
 /* Queue the event of a token or an end. text may be NULL. NO_MEMORY: nothing was queued. */
 enum mr_status engine_emit(struct mr_engine *e, const struct event_record *event, const struct mr_logprob *top,

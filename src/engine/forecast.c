@@ -31,17 +31,17 @@ static double cost_of(const struct mr_engine *e, const struct work *a)
 static void add_others(struct mr_engine *e, const struct request_record *r, const struct work *own, struct work *out)
 {
     const struct work self = work_of(r);
-    const double served = fair_share_served(&e->shares, r->share), turn = cost_of(e, own) + cost_of(e, &self);
-    for (int share = 0; share < e->shares.n; share++)
+    const double served = fair_share_served(&e->shares[0], r->share), turn = cost_of(e, own) + cost_of(e, &self);
+    for (int share = 0; share < e->shares[0].n; share++)
         e->admission.account[share].waiting = (struct work){0};
     for (int i = 0; i < e->n_waiting; i++) {
         const struct work w = work_of(e->waiting[i]);
         if (!e->waiting[i]->background && e->waiting[i]->share != r->share && e->waiting[i]->priority == r->priority)
             add(&e->admission.account[e->waiting[i]->share].waiting, &w, 1);
     }
-    for (int share = 0; share < e->shares.n; share++) {
+    for (int share = 0; share < e->shares[0].n; share++) {
         const struct work *other = &e->admission.account[share].waiting;
-        const double lead = served - fair_share_served(&e->shares, share), limit = turn + (lead > 0 ? lead : 0);
+        const double lead = served - fair_share_served(&e->shares[0], share), limit = turn + (lead > 0 ? lead : 0);
         const double cost = cost_of(e, other);
         add(out, other, cost > limit ? limit / cost : 1);
     }
@@ -173,7 +173,7 @@ static bool goes_before(struct mr_engine *e, const struct request_record *w, con
         return w->priority > r->priority;
     if (w->share == r->share)
         return schedule_due_us(e, w, w->n_prompt) <= schedule_due_us(e, r, r->n_prompt);
-    const double lead = fair_share_served(&e->shares, r->share) - fair_share_served(&e->shares, w->share);
+    const double lead = fair_share_served(&e->shares[0], r->share) - fair_share_served(&e->shares[0], w->share);
     struct work *taken = &e->admission.account[w->share].waiting;
     if (cost_of(e, taken) > turn + (lead > 0 ? lead : 0))
         return false;
@@ -188,7 +188,7 @@ static void play_ahead(struct mr_engine *e, const struct request_record *r, doub
     const struct admission *a = &e->admission;
     struct runner x;
     double start;
-    for (int share = 0; share < e->shares.n; share++)
+    for (int share = 0; share < e->shares[0].n; share++)
         e->admission.account[share].waiting = (struct work){0};
     for (int i = 0, n = 0; i < e->n_waiting && n < PLAYED_MAX; i++) {
         const struct request_record *w = e->waiting[i];

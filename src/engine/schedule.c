@@ -23,11 +23,10 @@ double schedule_due_us(const struct mr_engine *e, const struct request_record *r
 static struct candidate rank(const struct mr_engine *e, const struct request_record *r, int n_token)
 {
     const int64_t age_us = (int64_t)e->options.priority_age_ms * 1000, waited = e->now_us - r->arrival_us;
-    const struct fair_share *shares = r->background ? &e->background_shares : &e->shares;
     return (struct candidate){.request = r,
                               .n_token = n_token,
                               .level = r->background ? INT64_MIN : r->priority + (age_us > 0 ? waited / age_us : 0),
-                              .served = fair_share_served(shares, r->share),
+                              .served = fair_share_served(&e->shares[r->background], r->share),
                               .due_us = schedule_due_us(e, r, n_token)};
 }
 
@@ -184,7 +183,7 @@ static struct sequence *begin_answer(struct mr_engine *e, int waiting)
     const int sample = r->n_started++;
     if (r->n_started == r->n)
         engine_leave_queue(e, waiting);
-    fair_share_chosen(engine_shares(e, r), r->share);
+    fair_share_chosen(&e->shares[r->background], r->share);
     if (status == MR_OK)
         return s;
     const struct event_record event = {

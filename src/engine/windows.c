@@ -43,7 +43,7 @@ void windows_add(struct mr_engine *e, struct sequence *s)
         add_row(e, s, token[i], true);
     e->shape.n_draft += LOOKAHEAD_ROWS;
     e->shape.attended += step_attended(s->n_cached, LOOKAHEAD_ROWS);
-    fair_share_charge(&e->shares, s->request->share, LOOKAHEAD_ROWS);
+    fair_share_charge(&e->shares[s->request->background], s->request->share, LOOKAHEAD_ROWS);
 }
 
 void windows_close(struct mr_engine *e, struct sequence *s)
