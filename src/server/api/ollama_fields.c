@@ -7,6 +7,7 @@
 #include "server/api/json_text.h"
 #include "server/api/ollama.h"
 #include "server/api/sampling_fields.h"
+#include "server/server.h"
 
 void ollama_write_error(const struct api_error *e, struct string_buffer *out)
 {
@@ -104,6 +105,8 @@ static void read_keep_alive(struct job *j)
         return;
     }
     j->keep_alive_us = seconds < 0 ? -1 : (int64_t)((seconds < longest_s ? seconds : longest_s) * 1e6);
+    /* Counted from here, and anew from the request's end, which its client may be told of first. */
+    server_touch_model(exchange_server(j->x), j->model, j->keep_alive_us);
 }
 
 void ollama_read_common(struct job *j)
