@@ -22,6 +22,7 @@ const struct endpoint endpoint_table[] = {
     {"GET", "/readyz", ENDPOINT_OPEN | ENDPOINT_BEFORE_READY, health_ready, NULL},
     {"GET", "/health", ENDPOINT_OPEN | ENDPOINT_BEFORE_READY, health_ready, NULL},
     {"GET", "/v1/health", ENDPOINT_OPEN | ENDPOINT_BEFORE_READY, health_ready, NULL},
+    {"GET", "/ping", ENDPOINT_OPEN | ENDPOINT_BEFORE_READY, health_ready, NULL},
     {"GET", "/version", ENDPOINT_OPEN | ENDPOINT_BEFORE_READY, state_version, NULL},
     {"GET", "/metrics", ENDPOINT_OPEN | ENDPOINT_BEFORE_READY, metrics_show, NULL},
     {"GET", "/openapi.json", ENDPOINT_OPEN | ENDPOINT_BEFORE_READY, openapi_show, NULL},

@@ -27,8 +27,8 @@ def events(body):
     return [json.loads(line[6:]) for line in body.decode().split("\n\n") if line.startswith("data: ")]
 
 
-def test_health_is_told_in_four_ways(server):
-    for path in ("/livez", "/readyz", "/health", "/v1/health"):
+def test_health_is_told_in_five_ways(server):
+    for path in ("/livez", "/readyz", "/health", "/v1/health", "/ping"):
         reply = server.get(path)
         assert (reply.status, reply.json()) == (200, {"status": "ok"})
 

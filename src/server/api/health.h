@@ -1,4 +1,4 @@
-/* health.h: GET /livez, /readyz, /health, /v1/health: whether the process lives, and whether it answers requests. */
+/* health.h: GET /livez, /readyz, /health, /v1/health, /ping: whether the process lives, and whether it answers requests. */
 #ifndef SERVER_API_HEALTH_H
 #define SERVER_API_HEALTH_H
 
