@@ -138,7 +138,7 @@ def test_rules_and_configuration_are_valid():
 
 
 def test_alerts_fire_when_they_should(tmp_path):
-    """Series made up: half of the requests fail; load is twice the capacity; a second server is well."""
+    """Series made up: half of the requests fail, load is twice the capacity, batches stand; a second server is well."""
     def series(name, labels, values):
         return {"series": f"{name}{{{labels}}}", "values": values}
 
@@ -148,14 +148,25 @@ def test_alerts_fire_when_they_should(tmp_path):
         "input_series": [series("millrace_requests_total", bad + ',outcome="error"', "0+60x30"),
                          series("millrace_requests_total", bad + ',outcome="stop"', "0+60x30"),
                          series("millrace_requests_total", good + ',outcome="stop"', "0+60x30"),
-                         series("millrace_load_ratio", bad, "2+0x30"), series("millrace_load_ratio", good, "0.5+0x30")],
+                         series("millrace_load_ratio", bad, "2+0x30"), series("millrace_load_ratio", good, "0.5+0x30"),
+                         series("millrace_batch_lines_pending", bad, "7+0x100"), series("millrace_batch_lines_pending", good, "7+0x100"),
+                         series("millrace_batch_lines_total", bad + ',result="completed"', "5+0x100"),
+                         series("millrace_batch_lines_total", good + ',result="completed"', "5+9x100"),
+                         series("millrace_batch_lines_total", good + ',result="failed"', "0+3x100"),
+                         series("millrace_batch_oldest_line_age_seconds", bad, "80000+60x100"),
+                         series("millrace_batch_oldest_line_age_seconds", good, "0+60x100")],
         "alert_rule_test": [
-            {"eval_time": "20m", "alertname": name, "exp_alerts": [{"exp_labels": {"severity": severity, **labels},
+            {"eval_time": at, "alertname": name, "exp_alerts": [{"exp_labels": {"severity": severity, **labels},
                                                                     "exp_annotations": {"summary": summary}}]}
-            for name, severity, labels, summary in (
-                ("MillraceErrors", "critical", {"instance": "bad", "model": "m"}, "50% of requests to m fail"),
-                ("MillraceSaturated", "warning", {"instance": "bad", "model": "m", "job": "millrace"},
-                 "m is offered 200% of what it can do"))]}]}
+            for at, name, severity, labels, summary in (
+                ("20m", "MillraceErrors", "critical", {"instance": "bad", "model": "m"}, "50% of requests to m fail"),
+                ("20m", "MillraceSaturated", "warning", {"instance": "bad", "model": "m", "job": "millrace"},
+                 "m is offered 200% of what it can do"),
+                ("90m", "MillraceBatchesStand", "warning", {"instance": "bad", "model": "m", "job": "millrace"},
+                 "no line of the batches on bad was done for an hour: online requests leave no time, or the disk is full"),
+                ("20m", "MillraceBatchesLate", "warning", {"instance": "bad", "model": "m", "job": "millrace"},
+                 "a batch on bad waits for 22h 33m 20s: batches of 24 hours expire soon"),
+                ("90m", "MillraceBatchLinesFail", "warning", {"instance": "good"}, "25% of the lines of batches on good fail"))]}]}
     path = tmp_path / "test.yml"
     path.write_text(json.dumps(test))
     r = subprocess.run(["promtool", "test", "rules", str(path)], capture_output=True, text=True)
