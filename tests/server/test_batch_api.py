@@ -325,6 +325,21 @@ def test_keys_see_their_own_and_have_limits(tmp_path):
         assert two.upload(b"x" * (20 << 10)).status == 413 and one.upload(b"x" * (20 << 10)).status == 200
 
 
+def test_a_short_batch_does_not_wait_for_the_end_of_another_key_s(tmp_path):
+    vector = {"url": "/v1/embeddings", "messages": None, "max_tokens": None, "temperature": None, "input": "the same"}
+    with serve(tmp_path, "--api-key", "one", "--api-key", "two") as server:
+        one, two = Client(server, "one"), Client(server, "two")
+        short = [two.create(jsonl([request(i, **vector) for i in range(3)]), endpoint="/v1/embeddings") for _ in range(2)]
+        assert {two.wait(job["id"])["status"] for job in short} == {"completed"}
+        long = one.create(jsonl([request(i, **vector) for i in range(6000)]), endpoint="/v1/embeddings")
+        one.wait(long["id"], ("in_progress",))
+        short = two.create(jsonl([request(i, **vector) for i in range(3)]), endpoint="/v1/embeddings")
+        assert two.wait(short["id"])["status"] == "completed"
+        counts = one.get(long["id"])["request_counts"]
+        assert counts["completed"] < counts["total"] == 6000
+        assert one.wait(long["id"])["request_counts"] == {"total": 6000, "completed": 6000, "failed": 0}
+
+
 def test_without_a_folder_there_are_none():
     with Server("-c", "64", wait=True) as server:
         for reply in (server.get("/v1/files"), server.get("/v1/batches"), server.request("POST", "/v1/files", *form(b"x"))):

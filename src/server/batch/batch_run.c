@@ -40,7 +40,7 @@ struct run {
     struct call *waiting[WINDOW + UNDER_WAY_MAX]; /* in the order in which they are run */
     int n_waiting, n_under_way;
     int32_t last_line; /* that was read */
-    bool is_all_read;
+    bool is_all_read, gives_way;
     struct call *under_way;
     struct batch_line result[WINDOW]; /* that is not recorded yet; its text is owned */
     int n_result;
@@ -182,12 +182,21 @@ static enum mr_status start(struct run *r, struct call *c, struct mr_error *err)
     return MR_OK;
 }
 
+/* Whether lines are left that were not read, and somebody else is to have the time for them. */
+static bool gives_way(const struct run *r)
+{
+    const struct batch_counts *c = &r->progress.counts;
+    return r->last_line > 0 && c->n_ok + c->n_failed + r->n_result + r->n_under_way < c->n_line && r->o->give_way != NULL &&
+           r->o->give_way(r->o->context);
+}
+
 static enum mr_status start_some(struct run *r, struct mr_error *err)
 {
     const int wanted = r->o->room(r->o->context), room = wanted < UNDER_WAY_MAX ? wanted : UNDER_WAY_MAX;
     const int64_t now = clock_us();
     int i = 0;
-    if (r->n_waiting == 0 && !r->is_all_read)
+    r->gives_way = r->gives_way || (r->n_waiting == 0 && !r->is_all_read && gives_way(r));
+    if (r->n_waiting == 0 && !r->is_all_read && !r->gives_way)
         MR_TRY(read_ahead(r, err));
     while (i < r->n_waiting && r->n_under_way < room && r->n_result < WINDOW - UNDER_WAY_MAX) {
         struct call *c = r->waiting[i];
@@ -314,8 +323,8 @@ static enum mr_status run_lines(struct run *r, struct mr_error *err)
         MR_TRY(record(r, err));
         if (r->o->progress != NULL)
             r->o->progress(r->o->context, &r->progress);
-    } while (r->n_under_way > 0 || r->n_waiting > 0 || !r->is_all_read);
-    return MR_OK;
+    } while (r->n_under_way > 0 || r->n_waiting > 0 || (!r->is_all_read && !r->gives_way));
+    return r->is_all_read ? MR_OK : mr_fail(err, MR_BUSY, "others have their turn");
 }
 
 static void release(struct run *r)

@@ -23,12 +23,13 @@ struct batch_run_options {
     const struct api_key *key;                                       /* NULL: nobody's */
     int (*room)(void *context);                                      /* how many lines may run now */
     bool (*go_on)(void *context);                                    /* asked several times a second */
+    bool (*give_way)(void *context);                                 /* asked between two windows; NULL: never */
     void (*progress)(void *context, const struct batch_progress *p); /* the same, and first of all; may be NULL */
     void *context;
 };
 
-/* Until every line has its result. CANCELLED: go_on said no; lines that ran are pending. FULL, IO: results could not be
- * recorded. */
+/* Until every line has its result. CANCELLED: go_on said no; lines that ran are pending. BUSY: it gave way, and what it had
+ * begun has its result. FULL, IO: results could not be recorded. */
 enum mr_status batch_run(const struct batch_run_options *options, struct mr_error *err);
 
 #endif

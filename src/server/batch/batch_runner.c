@@ -28,6 +28,12 @@ static int room(void *context)
     return r->b->server->settings->engine.max_running * AHEAD;
 }
 
+static bool give_way(void *context)
+{
+    const struct running *r = context;
+    return batch_service_has_other(r->b, r->record->owner);
+}
+
 static void progress(void *context, const struct batch_progress *p)
 {
     struct batch_service *b = ((const struct running *)context)->b;
@@ -58,6 +64,7 @@ static enum mr_status run(struct batch_service *b, struct batch_record *record, 
                                         .key = key,
                                         .room = room,
                                         .go_on = go_on,
+                                        .give_way = give_way,
                                         .progress = progress,
                                         .context = &r};
     return batch_run(&o, err);
@@ -82,5 +89,5 @@ enum mr_status batch_runner_step(struct batch_service *b, struct batch_record *r
         status = batch_service_move(b, record, "in_progress", "finalizing", NULL, 0, err);
     api_key_drop(key);
     string_buffer_release(&input);
-    return status == MR_BUSY ? MR_OK : status; /* it was cancelled meanwhile */
+    return status == MR_BUSY ? MR_OK : status; /* it gave way, or was cancelled meanwhile */
 }

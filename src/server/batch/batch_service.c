@@ -111,17 +111,49 @@ static void *clerk(void *context)
     return NULL;
 }
 
-/* The oldest job that has lines to run. */
-static enum mr_status next_job(struct batch_service *b, struct batch_record *job)
+/* The oldest job behind seq `after` that has lines to run; those whose time is over are the clerk's. */
+static enum mr_status next_ready(struct batch_service *b, int64_t after, struct batch_record *job)
 {
-    int64_t after = 0;
     enum mr_status status;
     while ((status = batch_records_oldest(b->store, BATCH_RECORD_JOB, "in_progress", 0, after, job, NULL)) == MR_OK) {
         if (job->expires_s > batch_service_now())
             return MR_OK;
-        after = job->seq; /* it is the clerk's */
+        after = job->seq;
         batch_record_release(job);
     }
+    return status;
+}
+
+bool batch_service_has_other(struct batch_service *b, uint64_t owner)
+{
+    struct batch_record job;
+    bool found = false;
+    for (int64_t after = 0; !found && next_ready(b, after, &job) == MR_OK; batch_record_release(&job)) {
+        after = job.seq;
+        found = job.owner != owner;
+    }
+    return found;
+}
+
+/* Keys take turns, each with its oldest job: a short one does not wait for the end of another's long one. */
+static enum mr_status next_job(struct batch_service *b, struct batch_record *job)
+{
+    struct batch_record other;
+    enum mr_status status = next_ready(b, 0, job);
+    if (status != MR_OK)
+        return status;
+    int64_t after = job->seq;
+    while ((status = next_ready(b, after, &other)) == MR_OK) {
+        /* The distance behind the last one's, round the circle of all ids. */
+        const bool is_sooner = other.owner - b->last_owner - 1 < job->owner - b->last_owner - 1;
+        after = other.seq;
+        batch_record_release(is_sooner ? job : &other);
+        if (is_sooner)
+            *job = other;
+    }
+    if (status == MR_NOT_FOUND)
+        return MR_OK;
+    batch_record_release(job);
     return status;
 }
 
@@ -135,6 +167,7 @@ static void *runner(void *context)
         if (status == MR_OK) {
             snprintf(b->running, sizeof b->running, "%s", job.id);
             snprintf(b->counted, sizeof b->counted, "%s", job.id);
+            b->last_owner = job.owner;
             b->progress = (struct batch_progress){0};
             atomic_store(&b->leave, false);
             pthread_mutex_unlock(&b->lock);
