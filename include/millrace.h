@@ -456,6 +456,15 @@ int32_t mr_engine_n_ctx(const struct mr_engine *engine);
  * before any token, the status and message being those of the compiler: the first event tells whether a stream begins. */
 enum mr_status mr_engine_submit(struct mr_engine *engine, const struct mr_request *request, uint64_t *id, struct mr_error *err);
 
+/* What may change while an engine runs; each as in mr_options. */
+struct mr_targets {
+    int32_t latency_target_ms, latency_metric, itl_target_ms, priority_age_ms, bucket_capacity;
+    float low_load, high_load;
+};
+void mr_targets_of(struct mr_targets *out, const struct mr_options *options);
+/* From the next step on. Results do not depend on it. BAD_INPUT names the field and its range; then nothing has changed. */
+enum mr_status mr_engine_set_targets(struct mr_engine *engine, const struct mr_targets *targets, struct mr_error *err);
+
 /* Milliseconds after which a request like the one that was refused last will be let in, most likely. */
 int64_t mr_engine_retry_after_ms(const struct mr_engine *engine);
 

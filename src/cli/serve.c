@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -53,11 +54,60 @@ static bool wait_on(void *context)
     return !end_is_wanted();
 }
 
-static void reload(struct server *s, const char *command)
+/* What a server is told anew: the settings it began with, and those that were read again, which it borrows. */
+struct serving {
+    struct server *server;
+    int argc;
+    char **argv;
+    struct settings **settings;
+    int n_settings;
+};
+
+static void reload_keys(struct server *s, const char *command)
 {
     struct mr_error err = {{0}};
     if (s->keys != NULL && key_ring_reload(s->keys, &err) != MR_OK)
         fprintf(stderr, "%s: the keys are as they were: %s\n", command, err.message);
+}
+
+static void tell(const char *command, const char *what, const struct string_buffer *names)
+{
+    if (names->n > 0)
+        fprintf(stderr, "%s: %s: %s\n", command, what, names->s);
+}
+
+/* Takes fresh over. */
+static void give_settings(struct serving *v, struct settings *fresh)
+{
+    struct string_buffer changed, kept;
+    struct mr_error err = {{0}};
+    struct settings **grown = realloc(v->settings, (size_t)(v->n_settings + 1) * sizeof *grown);
+    if (grown == NULL) {
+        settings_free(fresh);
+        return;
+    }
+    v->settings = grown;
+    v->settings[v->n_settings++] = fresh;
+    string_buffer_init(&changed);
+    string_buffer_init(&kept);
+    if (server_reload(v->server, settings_values(fresh), &changed, &kept, &err) != MR_OK)
+        fprintf(stderr, "%s: %s\n", v->argv[0], err.message);
+    tell(v->argv[0], "read again", &changed);
+    tell(v->argv[0], "changed, and count from the next start on", &kept);
+    if (changed.n == 0)
+        settings_free(v->settings[--v->n_settings]);
+    string_buffer_release(&changed);
+    string_buffer_release(&kept);
+}
+
+static void reload(struct serving *v)
+{
+    struct serve_arguments arguments;
+    reload_keys(v->server, v->argv[0]);
+    if (serve_arguments_parse(&arguments, v->argc, v->argv) == ARGUMENTS_GO_ON)
+        give_settings(v, arguments.settings);
+    else
+        fprintf(stderr, "%s: the settings are as they were\n", v->argv[0]);
 }
 
 /* Say so where more of the process is swapped out than *known, which it becomes. */
@@ -74,17 +124,17 @@ static void warn_of_swap(int64_t *known, const char *command)
 }
 
 /* Until SIGTERM or SIGINT comes. */
-static void serve_on(struct server *s, const sigset_t *signals, const char *command)
+static void serve_on(struct serving *v, const sigset_t *signals)
 {
     const struct timespec look = {.tv_sec = SWAP_LOOK_S};
     int64_t swapped = 0;
     for (;;) {
         const int n = sigtimedwait(signals, NULL, &look);
         if (n == SIGHUP)
-            reload(s, command);
+            reload(v);
         else if (n > 0 || (errno != EINTR && errno != EAGAIN))
             return;
-        warn_of_swap(&swapped, command);
+        warn_of_swap(&swapped, v->argv[0]);
     }
 }
 
@@ -111,9 +161,10 @@ static int show_settings(const struct settings *s, const char *command)
     return status;
 }
 
-static int serve(const struct server_settings *settings, const char *command)
+static int serve(const struct server_settings *settings, int argc, char **argv)
 {
     struct server *s = NULL;
+    struct serving serving = {.argc = argc, .argv = argv};
     struct mr_error err = {{0}};
     sigset_t signals;
     block_signals(&signals);
@@ -123,11 +174,15 @@ static int serve(const struct server_settings *settings, const char *command)
         status = server_load(s, load_on, NULL, &err);
     }
     if (status == MR_OK) {
-        serve_on(s, &signals, command);
+        serving.server = s;
+        serve_on(&serving, &signals);
         server_drain(s, wait_on, NULL);
     }
     server_free(s);
-    return status == MR_OK || (status == MR_CANCELLED && end_is_wanted()) ? 0 : output_fail_status(command, status, &err);
+    for (int i = 0; i < serving.n_settings; i++)
+        settings_free(serving.settings[i]);
+    free(serving.settings);
+    return status == MR_OK || (status == MR_CANCELLED && end_is_wanted()) ? 0 : output_fail_status(argv[0], status, &err);
 }
 
 int command_serve(int argc, char **argv)
@@ -136,7 +191,8 @@ int command_serve(int argc, char **argv)
     int status = serve_arguments_parse(&arguments, argc, argv);
     if (status != ARGUMENTS_GO_ON)
         return status;
-    status = arguments.check ? show_settings(arguments.settings, argv[0]) : serve(settings_values(arguments.settings), argv[0]);
+    status =
+        arguments.check ? show_settings(arguments.settings, argv[0]) : serve(settings_values(arguments.settings), argc, argv);
     settings_free(arguments.settings);
     return status;
 }

@@ -22,6 +22,15 @@ int64_t metrics_now(const struct metrics *m)
     return m->options.clock_us != NULL ? m->options.clock_us(m->options.clock_context) : clock_us();
 }
 
+void metrics_set_targets(struct metrics *m, const struct mr_targets *targets)
+{
+    pthread_mutex_lock(&m->lock);
+    m->options.latency_target_ms = targets->latency_target_ms;
+    m->options.latency_metric = targets->latency_metric;
+    m->options.itl_target_ms = targets->itl_target_ms;
+    pthread_mutex_unlock(&m->lock);
+}
+
 enum mr_status metrics_create(struct metrics **out, const struct metrics_options *options, struct mr_error *err)
 {
     struct metrics *m = *out = mem_zero_array(1, sizeof *m);

@@ -26,6 +26,8 @@ struct metrics_options {
 };
 
 enum mr_status metrics_create(struct metrics **out, const struct metrics_options *options, struct mr_error *err);
+/* Requests that end from now on are judged by these. */
+void metrics_set_targets(struct metrics *m, const struct mr_targets *targets);
 void metrics_free(struct metrics *m); /* takes NULL; stops the thread */
 /* A thread that looks once a second at the engines; without it the owner calls metrics_tick. */
 enum mr_status metrics_start(struct metrics *m, struct mr_error *err);

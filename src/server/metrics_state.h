@@ -89,9 +89,9 @@ struct http_count {
 };
 
 struct metrics {
-    struct metrics_options options;
-    pthread_mutex_t lock;        /* of all below but the thread */
-    pthread_mutex_t source_lock; /* held while an engine is asked; taken before lock, never after it */
+    struct metrics_options options; /* the targets behind the lock */
+    pthread_mutex_t lock;           /* of all below but the thread */
+    pthread_mutex_t source_lock;    /* held while an engine is asked; taken before lock, never after it */
     struct model_metrics *model[METRICS_MODELS_MAX];
     int n_model;
     struct limits limits; /* n_threads 0: unknown */

@@ -18,6 +18,7 @@
 #include "server/api/stored_responses.h"
 #include "server/batch/batch_service.h"
 #include "server/dispatch.h"
+#include "server/engine_link.h"
 #include "server/exchange_state.h"
 #include "server/hosted_model.h"
 #include "server/http.h"
@@ -157,6 +158,60 @@ void server_drain(struct server *s, bool (*go_on)(void *context), void *context)
         wait_a_little();
 }
 
+struct settings_version {
+    struct server_settings values;
+    struct settings_version *before;
+};
+
+static enum mr_status set_targets(struct mr_engine *engine, void *context, struct mr_error *err)
+{
+    return mr_engine_set_targets(engine, context, err);
+}
+
+/* Models that load later have the targets from the settings. */
+static enum mr_status tell_targets(struct server *s, struct mr_targets *targets, struct mr_error *err)
+{
+    enum mr_status status = MR_OK;
+    for (int i = 0; status == MR_OK && i < s->n_model; i++) {
+        if (!server_peek_model(s, &s->model[i]))
+            continue;
+        status = engine_link_call(s->model[i].engine, set_targets, targets, err);
+        server_give_model(s, &s->model[i]);
+    }
+    metrics_set_targets(s->metrics, targets);
+    return status;
+}
+
+enum mr_status server_reload(struct server *s, const struct server_settings *fresh, struct string_buffer *changed,
+                             struct string_buffer *kept, struct mr_error *err)
+{
+    struct settings_version *v = mem_zero_array(1, sizeof *v);
+    struct mr_targets before, after;
+    if (v == NULL)
+        return mr_fail(err, MR_NO_MEMORY, "no memory for the settings");
+    v->values = *s->settings;
+    mr_targets_of(&before, &v->values.engine);
+    settings_merge(&v->values, fresh, !hosted_model_has_pool(s->settings), changed, kept);
+    mr_targets_of(&after, &v->values.engine);
+    if (changed->n == 0) {
+        free(v);
+        return MR_OK;
+    }
+    v->before = s->versions;
+    s->versions = v;
+    s->settings = &v->values;
+    return memcmp(&before, &after, sizeof before) != 0 ? tell_targets(s, &after, err) : MR_OK;
+}
+
+static void forget_versions(struct server *s)
+{
+    while (s->versions != NULL) {
+        struct settings_version *v = s->versions;
+        s->versions = v->before;
+        free(v);
+    }
+}
+
 /* Every reply ends, and nothing is suspended any more. */
 static void end_exchanges(struct server *s)
 {
@@ -194,5 +249,6 @@ void server_free(struct server *s)
     stored_responses_free(s->responses);
     embedding_cache_free(s->embeddings);
     adapter_names_free(s->adapters);
+    forget_versions(s);
     free(s);
 }

@@ -63,8 +63,11 @@ enum server_phase {
     SERVER_DRAINING /* no new request is let in */
 };
 
+struct settings_version; /* settings that were read again, and those before */
+
 struct server {
-    const struct server_settings *settings;
+    const struct server_settings *_Atomic settings; /* others after server_reload; what was read once stays valid */
+    struct settings_version *versions;
     struct key_ring *keys; /* NULL: none needed */
     struct metrics *metrics;
     struct hosted_model *model; /* the first one is that of requests that name none, where it stays loaded */
@@ -95,6 +98,10 @@ int server_port(const struct server *s);
 /* Let no new request in, and wait until all have ended or drain_s have passed. go_on is asked now and then; false: wait no
  * longer. */
 void server_drain(struct server *s, bool (*go_on)(void *context), void *context);
+/* Settings that were read again: those that may change in a running server count from now on (settings_merge), targets also for
+ * the engines that run. What `fresh` holds is borrowed. NO_MEMORY, BAD_INPUT: nothing has changed. One thread. */
+enum mr_status server_reload(struct server *s, const struct server_settings *fresh, struct string_buffer *changed,
+                             struct string_buffer *kept, struct mr_error *err);
 void server_free(struct server *s); /* ends what still runs; takes NULL */
 
 static inline enum server_phase server_get_phase(struct server *s)

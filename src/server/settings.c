@@ -139,7 +139,7 @@ static enum mr_status give_list(struct settings *s, const struct setting *row, c
     return MR_OK;
 }
 
-static size_t field_size(const struct setting *row)
+size_t setting_field_size(const struct setting *row)
 {
     switch (row->kind) {
     case SETTING_SIZE:
@@ -165,7 +165,7 @@ enum mr_status settings_give(struct settings *s, const struct setting *row, cons
     void *field = (char *)&s->values + row->offset;
     enum mr_status status;
     if (row->has_auto && n == 1 && strcmp(text[0], "auto") == 0) {
-        memcpy(field, (char *)&s->defaults + row->offset, field_size(row));
+        memcpy(field, (char *)&s->defaults + row->offset, setting_field_size(row));
         status = MR_OK;
     } else if (row->kind == SETTING_LIST) {
         status = n <= SETTING_LIST_MAX ? give_list(s, row, text, n, err)

@@ -16,5 +16,6 @@ struct settings {
 };
 
 int settings_count(void); /* rows of the table */
+size_t setting_field_size(const struct setting *row);
 
 #endif

@@ -1,4 +1,5 @@
 """Deployment files: `millrace serve --config FILE`, alone with --check and in a running server."""
+import signal
 import subprocess
 from pathlib import Path
 
@@ -97,6 +98,52 @@ def test_a_server_runs_by_its_file(tmp_path):
         kv = next(float(line.split()[-1]) for line in text.splitlines() if 'pool="kv"' in line)
         assert 0.5 * 0.05 * 2**30 < kv <= 0.06 * 2**30
         assert "\nmillrace_latency_target_seconds 5\n" in text
+
+
+@needs_smollm2
+def test_the_file_is_read_again(tmp_path):
+    path = tmp_path / "deployment.yaml"
+
+    def write(latency=5000, temperature=0.5, queue=512, more=""):
+        path.write_text(f"scheduler: {{latency_target_ms: {latency}}}\nsampling: {{temperature: {temperature}}}\n"
+                        f"server: {{max_queue: {queue}, cors_origin: 'http://a'{more}}}\n")
+
+    def told(text):
+        s.process.send_signal(signal.SIGHUP)
+        s.wait_until(lambda: text in s.error_text())
+
+    def target():
+        return next(line for line in s.get("/metrics").body.decode().splitlines() if line.startswith("millrace_latency_target"))
+
+    def answer():  # as the server's temperature has it
+        return s.post("/v1/completions", {"prompt": "Once upon", "max_tokens": 12, "seed": 3, "top_k": 0, "top_p": 1, "min_p": 0}).json()
+
+    write()
+    with Server("--config", path) as s:
+        warm = answer()["choices"][0]["text"]
+        write(latency=7000, temperature=0, queue=5)
+        told("read again: sampling.temperature, scheduler.latency_target_ms\n")
+        assert "changed, and count from the next start on: server.max_queue" in s.error_text()
+        assert target() == "millrace_latency_target_seconds 7" and answer()["choices"][0]["text"] != warm
+        write(latency=8000, more=", bogus: 1")
+        told("the settings are as they were")
+        assert "bogus" in s.error_text() and "7" in target()
+        write(temperature=0.5)
+        s.process.send_signal(signal.SIGHUP)
+        s.wait_until(lambda: "5" in target())
+        assert answer()["choices"][0]["text"] == warm
+        assert s.end() == 0
+
+
+@needs_smollm2
+def test_engine_processes_keep_their_targets(tmp_path):
+    path = tmp_path / "deployment.yaml"
+    path.write_text("scheduler: {latency_target_ms: 5000}\nwarm_pool: {standby: 1}\n")
+    with Server("--config", path) as s:
+        path.write_text("scheduler: {latency_target_ms: 7000}\nwarm_pool: {standby: 1}\nserver: {drain_s: 5}\n")
+        s.process.send_signal(signal.SIGHUP)
+        s.wait_until(lambda: "count from the next start on: scheduler.latency_target_ms" in s.error_text())
+        assert "read again: server.drain_s\n" in s.error_text()
 
 
 @needs_smollm2

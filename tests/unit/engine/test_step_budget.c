@@ -121,9 +121,52 @@ static void two_long_prompts_and_many_short_ones_all_get_on_and_no_stream_stops(
     mr_engine_free(e);
 }
 
+/* The longest of so many steps, in milliseconds. */
+static double longest_step(struct mr_engine *e, int n)
+{
+    double longest = 0;
+    for (int i = 0; i < n; i++, drop_events(e)) {
+        const int64_t begin = machine.now;
+        mr_engine_step(e);
+        longest = fmax(longest, (double)(machine.now - begin) / 1e3);
+    }
+    return longest;
+}
+
+static void targets_may_change_while_requests_run(void **state)
+{
+    (void)state;
+    static int32_t prompt[LONG_PROMPT];
+    struct mr_options o;
+    struct mr_targets t;
+    struct mr_error err = {{0}};
+    mr_options_defaults(&o);
+    o.max_running = 2;
+    o.n_ctx = LONG_PROMPT + 64;
+    o.itl_target_ms = 0;
+    machine = (struct machine){.step = 5000, .decode = 2000, .prompt = 700};
+    struct mr_engine *e = simulated_engine(o);
+    struct mr_request r = simulated_request(prompt, 20, -1, 1);
+    submit(e, &r);
+    longest_step(e, 40);
+    r = simulated_request(prompt, LONG_PROMPT, 1, 2);
+    submit(e, &r);
+    assert_true(longest_step(e, 3) > 4 * TARGET_MS);
+    mr_targets_of(&t, &o);
+    t.itl_target_ms = -1;
+    assert_int_equal(mr_engine_set_targets(e, &t, &err), MR_BAD_INPUT);
+    assert_non_null(strstr(err.message, "itl_target_ms"));
+    assert_true(longest_step(e, 3) > 4 * TARGET_MS);
+    t.itl_target_ms = TARGET_MS;
+    check(mr_engine_set_targets(e, &t, &err), &err);
+    assert_true(longest_step(e, 20) < 1.5 * TARGET_MS);
+    mr_engine_free(e);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(gaps_beside_a_long_prompt_keep_the_target_however_steps_scatter),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(targets_may_change_while_requests_run),
+                                       cmocka_unit_test(gaps_beside_a_long_prompt_keep_the_target_however_steps_scatter),
                                        cmocka_unit_test(two_long_prompts_and_many_short_ones_all_get_on_and_no_stream_stops)};
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
