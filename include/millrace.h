@@ -154,7 +154,8 @@ struct mr_options {
     int32_t speculation;     /* enum mr_speculation; NO_SUPPORT names a method that this build lacks */
     const char *draft_model; /* file of a smaller model of the same vocabulary, opened with the model; NULL: none */
     int32_t draft_layers;    /* first layers of the model that guess; 0: a quarter of them */
-    int32_t draft_tokens;    /* guesses of one answer in one step; 0 to MR_DRAFT_TOKENS_MAX */
+    size_t reference_bytes; /* of answers to earlier prompts, from which those to prompts that are alike are guessed; 0: none */
+    int32_t draft_tokens;   /* guesses of one answer in one step; 0 to MR_DRAFT_TOKENS_MAX */
     bool forced_drafts; /* text that a constraint leaves no choice about is scored several tokens a step; results do not depend
                            on it */
 
@@ -184,8 +185,9 @@ struct mr_options {
 
 /* threads 0, precision auto, kv_int8 0, n_ctx 0, pin 0, prompt_chunk 512, max_running 1, max_queue 512, kv_tokens 0,
  * itl_target_ms 50, priority_age_ms 2000, batching continuous, batch_window_ms 20, kv_policy paged, prefix_cache true,
- * speculation auto, draft_tokens 16, forced_drafts true, pin_tokens 0, response_bytes 0, cache_host_bytes 0, cache_bytes 4 GiB,
- * admission true, latency_target_ms 0, latency_metric ttft, low_load 0.6, high_load 0.8, bucket_capacity 0, the rest NULL. */
+ * speculation auto, reference_bytes 4 MiB, draft_tokens 16, forced_drafts true, pin_tokens 0, response_bytes 0,
+ * cache_host_bytes 0, cache_bytes 4 GiB, admission true, latency_target_ms 0, latency_metric ttft, low_load 0.6, high_load 0.8,
+ * bucket_capacity 0, the rest NULL. */
 void mr_options_defaults(struct mr_options *options);
 
 /* A model file with its tokenizer. Threads: one thread at a time, of those that use it or an engine over it; tokenising
@@ -508,15 +510,18 @@ struct mr_engine_stats {
     int64_t n_prompt_rows;     /* of prompts, and of what was put aside and computed again */
     int64_t n_draft_rows;      /* of guessed tokens */
     int64_t n_drafts_accepted; /* of those, which the sampler chose, too */
-    int64_t n_redone_rows;     /* of those, the second kind */
-    int64_t n_preempted;       /* times that an answer was put aside */
-    size_t kv_bytes;           /* of all blocks */
-    size_t kv_bytes_in_use;    /* of blocks that sequences hold, or that kv_policy keeps for them */
-    size_t kv_bytes_live;      /* of tokens in those, once for each sequence that shares them */
-    size_t kv_bytes_cached;    /* of blocks that only the prefix cache holds: free when needed */
-    size_t kv_bytes_copied;    /* by MR_KV_GROW */
-    int64_t n_looked_up;       /* tokens of the prompts of answers that began */
-    int64_t n_found;           /* of those, in the prefix cache or the prompt of another answer */
+    struct {
+        int64_t n_drafted, n_accepted;
+    } drafts[MR_N_SPECULATIONS]; /* the same by method; AUTO: text to which a constraint left no choice */
+    int64_t n_redone_rows;       /* of those, the second kind */
+    int64_t n_preempted;         /* times that an answer was put aside */
+    size_t kv_bytes;             /* of all blocks */
+    size_t kv_bytes_in_use;      /* of blocks that sequences hold, or that kv_policy keeps for them */
+    size_t kv_bytes_live;        /* of tokens in those, once for each sequence that shares them */
+    size_t kv_bytes_cached;      /* of blocks that only the prefix cache holds: free when needed */
+    size_t kv_bytes_copied;      /* by MR_KV_GROW */
+    int64_t n_looked_up;         /* tokens of the prompts of answers that began */
+    int64_t n_found;             /* of those, in the prefix cache or the prompt of another answer */
     /* Admission: */
     double load;           /* work offered over the capacity, in the last ten seconds */
     double capacity;       /* model tokens a second, in batches as a high load allows; 0: not known yet */
@@ -530,6 +535,7 @@ struct mr_engine_stats {
     int64_t n_pinned_tokens;
     int64_t n_from_store; /* requests that the response store answered */
     size_t store_bytes;
+    size_t reference_bytes;  /* of answers that others are guessed from */
     enum mr_cache_tier tier; /* the second tier: blocks that left the cache and may come back */
     size_t tier_host_bytes;  /* in host memory */
     size_t tier_file_bytes;  /* in files */

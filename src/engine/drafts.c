@@ -19,6 +19,7 @@ static const struct {
     [DRAFT_FORCED] = {MR_SPECULATION_AUTO, &forced_text_drafter},
     [DRAFT_GUEST] = {MR_SPECULATION_AUTO, NULL},
     [DRAFT_PREDICTION] = {MR_SPECULATION_REFERENCE, &prediction_drafter},
+    [DRAFT_EARLIER] = {MR_SPECULATION_REFERENCE, NULL},
     [DRAFT_NGRAM] = {MR_SPECULATION_NGRAM, &ngram_drafter},
     [DRAFT_LOOKAHEAD] = {MR_SPECULATION_LOOKAHEAD, &lookahead_drafter},
     [DRAFT_MODEL] = {MR_SPECULATION_DRAFT, NULL},
@@ -51,6 +52,7 @@ void drafts_create(struct mr_engine *e)
     for (int i = 0; i < N_DRAFT_SOURCES; i++)
         if (sources[i].drafter != NULL && (i != DRAFT_FORCED || e->options.forced_drafts))
             e->drafter[i] = *sources[i].drafter;
+    e->drafter[DRAFT_EARLIER] = earlier_drafter(e);
 }
 
 static void add_model(struct mr_engine *e, enum draft_source source, struct model_drafter *d)
@@ -150,6 +152,7 @@ void drafts_start(struct mr_engine *e, struct sequence *s)
 
 void drafts_end(struct mr_engine *e, struct sequence *s)
 {
+    earlier_drafter_note(e, s);
     for (int i = 0; i < N_DRAFT_SOURCES; i++)
         if (s->draft_state[i] != NULL)
             e->drafter[i].end(e->drafter[i].context, s->draft_state[i]);
@@ -338,6 +341,8 @@ void drafts_judge(struct mr_engine *e, struct sequence *s, int n_accepted)
     if (s->n_draft > 0) {
         draft_record_observe(&s->drafts[s->draft_source][s->draft_grade], s->n_draft, n_accepted);
         draft_rate_observe(&e->draft_rate[s->draft_source][s->draft_grade], s->n_draft, n_accepted);
+        e->stats.drafts[sources[s->draft_source].method].n_drafted += s->n_draft;
+        e->stats.drafts[sources[s->draft_source].method].n_accepted += n_accepted;
     }
     e->stats.n_drafts_accepted += n_accepted;
 }

@@ -92,6 +92,7 @@ enum mr_status mr_engine_create(struct mr_engine **out, struct mr_model *model, 
     drafts_create(e);
     record_queue_init(&e->events);
     response_store_init(&e->responses, options->response_bytes);
+    earlier_answers_init(&e->earlier, options->reference_bytes);
     const enum mr_status status = create_parts(e, err);
     if (status != MR_OK)
         mr_engine_free(e);
@@ -127,6 +128,7 @@ void mr_engine_free(struct mr_engine *e)
         contest_free(c);
     }
     response_store_release(&e->responses);
+    earlier_answers_release(&e->earlier);
     free(e->slot);
     free(e->waiting);
     free(e->row_token);
@@ -328,6 +330,7 @@ void mr_engine_get_stats(const struct mr_engine *e, struct mr_engine_stats *out)
     out->n_waiting = e->n_waiting;
     out->n_from_store = e->responses.n_served;
     out->store_bytes = e->responses.bytes;
+    out->reference_bytes = e->earlier.bytes;
     for (int i = 0; i < e->n_slot; i++) {
         const struct sequence *s = &e->slot[i];
         out->n_running += s->request != NULL && !s->request->background;

@@ -15,6 +15,7 @@
 #include "engine/constraint_store.h"
 #include "engine/drafter.h"
 #include "engine/fair_share.h"
+#include "engine/earlier_answers.h"
 #include "engine/loaded_model.h"
 #include "engine/model_drafter.h"
 #include "engine/record_queue.h"
@@ -28,6 +29,7 @@ enum draft_source {
     DRAFT_FORCED, /* by the constraint */
     DRAFT_GUEST,  /* by engine_set_drafter */
     DRAFT_PREDICTION,
+    DRAFT_EARLIER, /* an answer to a prompt that is alike */
     DRAFT_NGRAM,
     DRAFT_LOOKAHEAD, /* by the model, about later tokens */
     DRAFT_MODEL,     /* by a model of its own */
@@ -104,6 +106,7 @@ struct mr_engine {
     struct model_kv *kv;
     struct prefix_index *prefixes; /* NULL: off */
     struct response_store responses;
+    struct earlier_answers earlier;
     struct block_tier *tier; /* NULL: none */
     double copy_us_per_byte; /* in and out of it, measured; 0: not yet */
     struct sampler *sampler;
@@ -228,6 +231,9 @@ size_t drafts_kv_bytes_in_use(const struct mr_engine *e);
 /* For an answer that begins; and when it ends. */
 void drafts_start(struct mr_engine *e, struct sequence *s);
 void drafts_end(struct mr_engine *e, struct sequence *s);
+/* Guesses from answers to earlier prompts (earlier_drafter.c); and keep this one, which ends. */
+struct drafter earlier_drafter(struct mr_engine *e);
+void earlier_drafter_note(struct mr_engine *e, const struct sequence *s);
 /* Ask another drafter where the constraint forces nothing. */
 void engine_set_drafter(struct mr_engine *e, const struct drafter *drafter);
 /* The sequence gives up its place in the cache. */

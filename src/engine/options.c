@@ -11,6 +11,7 @@ enum {
     ITL_TARGET_DEFAULT_MS = 50,
     PRIORITY_AGE_DEFAULT_MS = 2000,
     BATCH_WINDOW_DEFAULT_MS = 20,
+    REFERENCE_BYTES_DEFAULT = 4 << 20, /* thousands of answers */
     HOUR_MS = 3600 * 1000,
     LOAD_MAX = 1000
 };
@@ -28,6 +29,7 @@ void mr_options_defaults(struct mr_options *options)
                                    .low_load = 0.6F,
                                    .high_load = 0.8F,
                                    .prefix_cache = true,
+                                   .reference_bytes = REFERENCE_BYTES_DEFAULT,
                                    .draft_tokens = MR_DRAFT_TOKENS_MAX,
                                    .forced_drafts = true};
 }

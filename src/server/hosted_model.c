@@ -98,6 +98,7 @@ static void divide(struct mr_options *o, int32_t n, int n_cpu)
     o->bucket_capacity = share(o->bucket_capacity, n);
     o->kv_tokens = o->kv_tokens / n;
     o->response_bytes /= (size_t)n;
+    o->reference_bytes /= (size_t)n;
     o->cache_host_bytes /= (size_t)n;
     o->pin = n > 1 ? 0 : o->pin; /* each has CPUs of its own */
 }

@@ -13,7 +13,7 @@ static enum mr_status count_tokens(int64_t *out, const struct mr_options *option
 {
     struct model_options m;
     struct model_memory memory;
-    const size_t beside = options->response_bytes + options->cache_host_bytes;
+    const size_t beside = options->response_bytes + options->reference_bytes + options->cache_host_bytes;
     model_options_defaults(&m);
     m.device = model->device;
     m.precision = (enum precision)options->precision;

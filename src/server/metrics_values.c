@@ -84,6 +84,10 @@ static void engine_values(const struct model_metrics *mm, double value[N_VALUES]
     value[VALUE_PROMPT_ROWS] = (double)s->n_prompt_rows;
     value[VALUE_DRAFT_ROWS] = (double)s->n_draft_rows;
     value[VALUE_DRAFTS_ACCEPTED] = (double)s->n_drafts_accepted;
+    for (int i = 0; i < MR_N_SPECULATIONS; i++) {
+        value[VALUE_DRAFTED + i] = (double)s->drafts[i].n_drafted;
+        value[VALUE_ACCEPTED + i] = (double)s->drafts[i].n_accepted;
+    }
     value[VALUE_BATCH_CAP] = s->batch_cap;
     value[VALUE_LOAD] = s->load;
     value[VALUE_CAPACITY] = s->capacity;
@@ -96,6 +100,7 @@ static void engine_values(const struct model_metrics *mm, double value[N_VALUES]
     value[VALUE_MEMORY_KV_IN_USE] = (double)s->kv_bytes_in_use;
     value[VALUE_MEMORY_KV_CACHED] = (double)s->kv_bytes_cached;
     value[VALUE_MEMORY_RESPONSES] = (double)s->store_bytes;
+    value[VALUE_MEMORY_REFERENCES] = (double)s->reference_bytes;
     value[VALUE_MEMORY_HOST_TIER] = (double)s->tier_host_bytes;
     value[VALUE_FILE_TIER] = (double)s->tier_file_bytes;
     value[VALUE_TIER_EXPORTED] = (double)s->n_exported;

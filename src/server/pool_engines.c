@@ -119,6 +119,10 @@ static void add_counts(struct mr_engine_stats *sum, const struct mr_engine_stats
     sum->n_prompt_rows += s->n_prompt_rows;
     sum->n_draft_rows += s->n_draft_rows;
     sum->n_drafts_accepted += s->n_drafts_accepted;
+    for (int i = 0; i < MR_N_SPECULATIONS; i++) {
+        sum->drafts[i].n_drafted += s->drafts[i].n_drafted;
+        sum->drafts[i].n_accepted += s->drafts[i].n_accepted;
+    }
     sum->n_redone_rows += s->n_redone_rows;
     sum->n_preempted += s->n_preempted;
     sum->kv_bytes_copied += s->kv_bytes_copied;
@@ -152,6 +156,7 @@ static void add_present(struct mr_engine_stats *sum, const struct mr_engine_stat
     sum->n_pinned = s->n_pinned;
     sum->n_pinned_tokens = s->n_pinned_tokens;
     sum->store_bytes += s->store_bytes;
+    sum->reference_bytes += s->reference_bytes;
     sum->tier = s->tier > sum->tier ? s->tier : sum->tier;
     sum->tier_host_bytes += s->tier_host_bytes;
     sum->tier_file_bytes += s->tier_file_bytes;

@@ -148,6 +148,6 @@ def test_engine_processes_keep_their_targets(tmp_path):
 
 @needs_smollm2
 def test_a_pool_without_room_for_the_context_is_an_error():
-    r = subprocess.run([MILLRACE, "serve", "-m", SMOLLM2, "--port", "0", "--memory-pool-cpu", "1M", "-c", "2048"],
+    r = subprocess.run([MILLRACE, "serve", "-m", SMOLLM2, "--port", "0", "--memory-pool-cpu", "5M", "-c", "2048"],
                        capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=600)
     assert r.returncode == 1 and "less than the context" in r.stderr
