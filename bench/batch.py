@@ -155,7 +155,7 @@ def alone(a, folder):
         return [[{**m[0], "content": f"{mark}. {m[0]['content']}"}] for m in asked]
 
     for number in range(a.rounds):
-        with running("millrace", a, ["--state-dir", folder / f"alone-{number}"]) as (url, model, _):
+        with running("millrace", a, ["--state-dir", folder / f"alone-{number}", "--reference-bytes", "0"]) as (url, model, _):
             crowd = Online(url, model, a, 0, 3600)
             asyncio.run(crowd.crowd(fresh(f"A{number}"), a.gen, CROWD))
             found["crowd"].append(crowd.n_tokens / crowd.took)
