@@ -3,13 +3,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/calibrate_text.h"
 #include "cli/command.h"
 #include "cli/load.h"
 #include "cli/output.h"
-#include "cli/progress_bar.h"
 #include "cli/read_input.h"
-#include "compress/calibrate.h"
-#include "engine/loaded_model.h"
 
 struct calibrate_arguments {
     const char *file;
@@ -43,8 +41,6 @@ static const struct argument calibrate_argument[] = {
     {.name = "json", .help = "Print what was measured as JSON", .parse = argument_flag, .offset = FIELD(json)},
     {0}};
 
-static bool go_on(void *context, int64_t done, int64_t total) { return progress_bar_show(context, "calibrating", done, total); }
-
 struct outcome {
     struct perplexity text;
     int n_matrix;
@@ -53,24 +49,13 @@ struct outcome {
 static enum mr_status run_model(struct outcome *out, struct mr_model *model, const struct calibrate_arguments *a,
                                 const struct string_buffer *text, const char *to, struct mr_error *err)
 {
-    struct token_list tokens = {0};
-    struct calibration *c = NULL;
-    struct progress_bar bar;
-    const int trained = model_info(model->model)->n_ctx_train, window = a->window < trained ? a->window : trained;
-    const struct perplexity_options options = {.window = window, .stride = window - 2, .go_on = go_on, .context = &bar};
-    const struct text_run part = {.s = text->s != NULL ? text->s : "", .n = text->n, .match_control = true};
-    enum mr_status status = tokenizer_encode(model->tokenizer, &part, 1, 0, &tokens, err);
-    const int64_t n = a->n_tokens > 0 && tokens.n > (size_t)a->n_tokens ? a->n_tokens : (int64_t)tokens.n;
-    progress_bar_begin(&bar);
-    if (status == MR_OK)
-        status = calibrate(&c, &out->text, model, tokens.id, n, &options, err);
-    progress_bar_end(&bar);
+    struct calibration *c;
+    enum mr_status status = calibrate_text(&c, &out->text, model, text, a->window, a->n_tokens, err);
     if (status == MR_OK) {
         out->n_matrix = calibration_n(c);
         status = calibration_write(c, to, a->file, err);
     }
     calibration_free(c);
-    token_list_release(&tokens);
     return status;
 }
 
