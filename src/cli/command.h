@@ -25,6 +25,7 @@ int command_inspect(int argc, char **argv);
 int command_key(int argc, char **argv);
 int command_pack(int argc, char **argv);
 int command_perplexity(int argc, char **argv);
+int command_precision(int argc, char **argv);
 int command_prune(int argc, char **argv);
 int command_quantize(int argc, char **argv);
 int command_run(int argc, char **argv);
