@@ -1,6 +1,8 @@
 """Our encoders beside ggml's, at the same types, with the same statistics: perplexity, KL divergence and time, into docs/compression.md.
 
 Needs the packages gguf, numpy and xllamacpp, whose shared library exports ggml's encoders:
+    scripts/sharegpt_text.py models/sharegpt.json --bytes 60KB > train.txt
+    scripts/sharegpt_text.py models/sharegpt.json --skip 20MB --bytes 24KB > held-out.txt
     bench/quantize.py MODEL.gguf --calibrate train.txt --text held-out.txt
 The base is the model in fp32 (dequantised, where the file has fewer bits). The peer's file is ours with the data of each quantised
 tensor encoded again by ggml, so that types, sizes and everything else are the same.
@@ -99,7 +101,8 @@ def main():
                             f"{100 * text['same_top']['mean']:.2f} % | {seconds:.2f} |")
                 print(rows[-1], flush=True)
     name = arguments.model.stem
-    table = [f"<!-- quantize {name} -->", f"`bench/quantize.py` on {name}, against its fp32 form; times with {arguments.threads} threads, "
+    table = [f"<!-- quantize {name} -->", f"`bench/quantize.py` on {name}, against its fp32 form (the shipped file dequantised where it has "
+             f"fewer bits: weights on a grid already); times with {arguments.threads} threads, "
              "ours with reading and writing, ggml's for encoding alone:", "",
              "| mix | encoder | file MB | perplexity | KL, nats | same top token | seconds |", "|---|---|--:|--:|--:|--:|--:|", *rows,
              f"<!-- end {name} -->"]
