@@ -170,7 +170,7 @@ static void cancelling_what_runs_lets_the_next_one_start(void **state)
     struct mr_engine *e = fixture_engine(model, 1, 8, 256);
     static struct outcome o[2];
     struct mr_request r = request(100, 30, 5);
-    r.speculation = MR_SPECULATION_OFF; /* a token a step: it is not over yet */
+    r.speculation = MR_SPECULATION_OFF;              /* a token a step: it is not over yet */
     for (int n_step = 0; n_step < 30; n_step += 3) { /* in the prompt, and in the answer */
         memset(o, 0, sizeof o);
         o[0].id = submit(e, &r);
