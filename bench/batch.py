@@ -111,38 +111,43 @@ def n_done(url, batch):
     return counts["completed"]
 
 
-def end_batch(url, batch):
-    ask(url, f"/v1/batches/{batch}/cancel", {})
-    while ask(url, f"/v1/batches/{batch}")["status"] == "cancelling":
-        time.sleep(0.1)
+def online_run(a, folder, lines, asked, rate, seed):
+    """The requests of one run, in a server of its own, which has seen none of the questions. (Online, lines of the batch that were done)."""
+    with running("millrace", a, ["--state-dir", folder]) as (url, model, _):
+        batch = begin_batch(url, lines) if lines else None
+        online = Online(url, model, a, 2, a.seconds)
+        asyncio.run(online.arrivals(asked, a.online_gen, rate, seed))
+        done = n_done(url, batch) if batch else 0
+    if online.errors:
+        raise RuntimeError(f"online requests failed: {online.errors}")
+    return online, done
+
+
+def capacity_of(a, asked):
+    """Requests a second that as many clients as there are places get answered."""
+    with running("millrace", a) as (url, model, _):
+        full = Online(url, model, a, a.seconds / 6, a.seconds / 2)
+        asyncio.run(full.crowd(asked, a.online_gen, a.places))
+        return full.finished / (a.seconds / 2)
 
 
 def beside(a, folder):
-    """{"rate", "runs": {"without": {...}, "with": {...}}, "batch_tok_s"}"""
-    asked, lines = questions(a, a.lines), folder / "long.jsonl"
-    write_lines(lines, a.model.stem, asked, a.gen)
-    found = {name: {"first": [], "gaps": [], "n": 0} for name in ("without", "with")}
+    """{"rate", "runs": {"without": {...}, "with": {...}}, "batch_tok_s"}: questions of the batch and of the online requests differ."""
+    asked, lines = questions(a, 2 * a.lines), folder / "long.jsonl"
+    write_lines(lines, a.model.stem, asked[:a.lines], a.gen)
+    found = {name: {"first": [], "gaps": []} for name in ("without", "with")}
     done = 0
-    with running("millrace", a, ["--state-dir", folder / "state"]) as (url, model, _):
-        full = Online(url, model, a, 5, a.seconds / 2)
-        asyncio.run(full.crowd(asked[::-1], a.online_gen, a.places))
-        capacity = full.finished / (full.a.seconds - full.a.warm_up)
-        for number in range(a.rounds):
-            for name in ("without", "with"):
-                batch = begin_batch(url, lines) if name == "with" else None
-                online = Online(url, model, a, 2, a.seconds)
-                asyncio.run(online.arrivals(asked[number::a.rounds][::-1], a.online_gen, a.load * capacity, number))
-                if batch is not None:
-                    done += n_done(url, batch)
-                    end_batch(url, batch)
-                if online.errors:
-                    raise RuntimeError(f"online requests failed: {online.errors}")
-                found[name]["first"] += online.first
-                found[name]["gaps"] += online.gaps
-                found[name]["n"] += len(online.first)
-                print(f"  {name} a batch: first token {load.quantiles(online.first)}, gaps {load.quantiles(online.gaps)}", file=sys.stderr)
-    runs = {name: {"ttft_ms": load.quantiles(f["first"]), "itl_ms": load.quantiles(f["gaps"]), "n": f["n"]} for name, f in found.items()}
-    return {"load": a.load, "rate": a.load * capacity, "seconds": a.seconds, "rounds": a.rounds, "gen": a.online_gen, "runs": runs,
+    rate = a.load * capacity_of(a, asked[a.lines:])
+    for number in range(a.rounds):
+        for name, f in found.items():
+            state = folder / f"{name}-{number}"
+            online, n = online_run(a, state, lines if name == "with" else None, asked[a.lines + number::a.rounds], rate, number)
+            done += n
+            f["first"] += online.first
+            f["gaps"] += online.gaps
+            print(f"  {name} a batch: first token {load.quantiles(online.first)}, gaps {load.quantiles(online.gaps)}", file=sys.stderr)
+    runs = {name: {"ttft_ms": load.quantiles(f["first"]), "itl_ms": load.quantiles(f["gaps"]), "n": len(f["first"])} for name, f in found.items()}
+    return {"load": a.load, "rate": rate, "seconds": a.seconds, "rounds": a.rounds, "gen": a.online_gen, "runs": runs,
             "batch_tok_s": done * a.gen / (a.rounds * (a.seconds + 2))}
 
 
