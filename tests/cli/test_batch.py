@@ -3,7 +3,9 @@ import json
 import random
 import resource
 import signal
+import sqlite3
 import time
+from contextlib import closing
 
 import pytest
 from batch_job import OPTIONS, Job, request
@@ -154,6 +156,19 @@ def test_ctrl_c_ends_it_and_it_goes_on_later_with_the_same_input_alone(tmp_path)
     job.input.write_text(text)
     assert job.run().returncode == 3
     job.check(recorded)
+
+
+@needs_smollm2
+def test_who_looks_into_the_state_meanwhile_ends_nothing(tmp_path):
+    job = Job(tmp_path, 40)
+    process = job.start()
+    wait_for_results(job, process)
+    with closing(sqlite3.connect(job.state / "batch.db", timeout=60, isolation_level=None)) as db:
+        db.execute("BEGIN IMMEDIATE")  # and has its lock for a moment
+        time.sleep(0.5)
+        db.execute("ROLLBACK")
+    assert process.wait(600) == 3
+    job.check()
 
 
 @needs_smollm2

@@ -14,6 +14,7 @@
 #include "server/batch/durable_file.h"
 
 enum {
+    BUSY_MS = 10000,      /* somebody who looks into the file with a program of their own has its locks for a moment */
     RESULTS_TOGETHER = 64 /* of one look, while nobody else can look */
 };
 
@@ -149,7 +150,7 @@ static enum mr_status open_database(struct batch_store *s, const char *folder, s
     else if (sqlite3_open_v2(path.s, &s->db, flags, NULL) != SQLITE_OK)
         status = s->db != NULL ? batch_store_fail(s, err) : mr_fail(err, MR_NO_MEMORY, "no memory for the batch");
     else
-        status = prepare(s, err);
+        status = sqlite3_busy_timeout(s->db, BUSY_MS) == SQLITE_OK ? prepare(s, err) : batch_store_fail(s, err);
     if (status == MR_OK)
         status = durable_folder_sync(path.s, err);
     string_buffer_release(&path);

@@ -20,6 +20,7 @@ static struct mr_options options_of(int32_t n_ctx)
     mr_options_defaults(&o);
     o.max_running = 4;
     o.n_ctx = n_ctx;
+    o.reference_bytes = 0; /* which would lie beside it */
     return o;
 }
 
