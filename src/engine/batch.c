@@ -12,6 +12,15 @@ static const double prompt_share_min = 0.25;
  * too slow for its streams' target prompts would else stand still. */
 static const double patience_us = 1e6, patience_times = 4, late_part = 0.1;
 
+/* A request that comes while a step of background requests runs waits for its end. For so long after others had rows such a
+ * step has only the eldest of its answers, and takes prompts for what those leave of this time, and for a little in any case.
+ */
+enum {
+    BETWEEN_ROWS = 8
+};
+static const int64_t others_gone_us = 10000000;
+static const double between_us = 60e3, between_least_us = 20e3;
+
 /* Tokens that wait for their row, without drafts. */
 static int todo(const struct sequence *s) { return s->n_token - s->n_cached; }
 
@@ -157,6 +166,12 @@ static void add_rows_and_drafts(struct mr_engine *e, int n, int n_running)
     }
 }
 
+/* Background requests' step, and others may come at any moment, who meet it: they have been there a while ago. */
+static bool is_between_others(const struct mr_engine *e)
+{
+    return e->is_background_step && e->now_us - e->others_us < others_gone_us;
+}
+
 static void add_decoding(struct mr_engine *e)
 {
     int n = 0, n_roomy = 0, n_running = 0;
@@ -165,7 +180,8 @@ static void add_decoding(struct mr_engine *e)
         if (takes_part(e, &e->slot[i]) && todo(&e->slot[i]) == 1)
             insert(e, i, n++, is_senior);
     }
-    for (int i = 0; i < n; i++) {
+    const int most = is_between_others(e) ? BETWEEN_ROWS : n;
+    for (int i = 0; i < n && n_roomy < most; i++) {
         struct sequence *s = &e->slot[e->order[i]];
         if (!s->in_cache)
             continue; /* put aside for another one */
@@ -251,10 +267,18 @@ double batch_prompt_us(const struct mr_engine *e, double streams_us)
     return (room > least ? room : least) + late_part * lateness_us(e);
 }
 
+/* Microseconds of the step, whose answers take so long. */
+static double step_budget_us(const struct mr_engine *e, double streams_us)
+{
+    if (!is_between_others(e))
+        return streams_us + batch_prompt_us(e, streams_us);
+    return streams_us + (between_us - streams_us > between_least_us ? between_us - streams_us : between_least_us);
+}
+
 /* Rows of prompts that the step's time has room for, of n_todo from `first` on. */
 static int rows_in_time(const struct mr_engine *e, int first, int n_todo)
 {
-    if (e->shape.n_decode == 0 || e->options.itl_target_ms == 0)
+    if ((e->shape.n_decode == 0 || e->options.itl_target_ms == 0) && !is_between_others(e))
         return n_todo;
     const int n = step_cost_rows(&e->cost, &e->shape, first, n_todo, e->step_budget_us);
     return n > 0 || e->shape.n_prompt > 0 ? n : 1; /* the first prompt gets on */
@@ -298,12 +322,14 @@ struct batch batch_build(struct mr_engine *e)
         e->slot[i].n_row = e->slot[i].n_draft = 0;
         e->is_background_step &= !runs(&e->slot[i]) || e->slot[i].request->background;
     }
+    if (!e->is_background_step)
+        e->others_us = e->now_us;
     add_decoding(e);
     const double streams_us = step_cost_us(&e->cost, &e->shape);
-    e->step_budget_us = streams_us + batch_prompt_us(e, streams_us);
+    e->step_budget_us = step_budget_us(e, streams_us);
     int n = 0;
     for (int i = 0; i < e->n_slot; i++)
-        if (takes_part(e, &e->slot[i]) && e->slot[i].n_row == 0)
+        if (takes_part(e, &e->slot[i]) && e->slot[i].n_row == 0 && todo(&e->slot[i]) > 1)
             insert(e, i, n++, is_due_earlier);
     for (int i = 0; i < n && e->n_row < e->options.prompt_chunk; i++)
         if (e->slot[e->order[i]].in_cache)

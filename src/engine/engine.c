@@ -89,6 +89,7 @@ enum mr_status mr_engine_create(struct mr_engine **out, struct mr_model *model, 
     e->model = model;
     e->options = *options;
     e->next_id = 1;
+    e->others_us = INT64_MIN / 2;
     drafts_create(e);
     record_queue_init(&e->events);
     response_store_init(&e->responses, options->response_bytes);

@@ -137,6 +137,7 @@ struct mr_engine {
     int64_t draft_us;        /* of the step's time, what models took to guess */
     double step_budget_us;   /* of streams and prompts, where there are streams */
     bool is_background_step; /* its rows are background requests' */
+    int64_t others_us;       /* when a step last had rows of others; long ago: none had */
     int *order;              /* [n_slot] slots, scratch */
     struct draft_ask *ask;   /* [n_slot] scratch */
     uint64_t *allowed;       /* a mask of the vocabulary, scratch */

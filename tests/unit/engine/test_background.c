@@ -151,6 +151,48 @@ static void alone_they_fill_the_batch(void **state)
     assert_int_equal(time[0], time[1]);
 }
 
+/* Most rows of answers in a step while so many background requests are answered. */
+static int widest(struct mr_engine *e, int n)
+{
+    int most = 0;
+    memset(outcome, 0, sizeof outcome);
+    for (int i = 0; i < n; i++) {
+        const struct mr_request r = request(i, true);
+        outcome[i].id = submit(e, &r);
+    }
+    while (!mr_engine_is_idle(e)) {
+        step(e, N + N_BACK);
+        most = e->shape.n_decode > most ? e->shape.n_decode : most;
+    }
+    return most;
+}
+
+static void few_of_them_run_where_others_may_come(void **state)
+{
+    (void)state;
+    struct mr_options o;
+    struct mr_engine *e;
+    struct mr_error err = {{0}};
+    mr_options_defaults(&o);
+    o.max_running = N_BACK;
+    o.n_ctx = 256;
+    o.prefix_cache = false;
+    o.speculation = MR_SPECULATION_OFF;
+    o.clock_us = clock_now;
+    now_us = 1;
+    check(mr_engine_create(&e, model, &o, &err), &err);
+    assert_int_equal(widest(e, N_BACK), N_BACK); /* nobody was there yet */
+    memset(outcome, 0, sizeof outcome);
+    const struct mr_request r = request(1, false);
+    outcome[0].id = submit(e, &r);
+    while (!mr_engine_is_idle(e))
+        step(e, 1);
+    assert_int_equal(widest(e, N_BACK), 8);
+    now_us += 11000000;
+    assert_int_equal(widest(e, N_BACK), N_BACK);
+    mr_engine_free(e);
+}
+
 static void they_take_nothing_from_admission(void **state)
 {
     (void)state;
@@ -177,6 +219,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(people_do_not_notice),
         cmocka_unit_test(alone_they_fill_the_batch),
+        cmocka_unit_test(few_of_them_run_where_others_may_come),
         cmocka_unit_test(they_take_nothing_from_admission),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

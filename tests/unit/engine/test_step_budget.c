@@ -163,9 +163,35 @@ static void targets_may_change_while_requests_run(void **state)
     mr_engine_free(e);
 }
 
+static void background_steps_are_short_where_others_may_come(void **state)
+{
+    (void)state;
+    static int32_t prompt[LONG_PROMPT];
+    struct mr_options o;
+    mr_options_defaults(&o);
+    o.max_running = 4;
+    o.n_ctx = LONG_PROMPT + 64;
+    o.itl_target_ms = 200;
+    machine = (struct machine){.step = 5000, .decode = 2000, .prompt = 700};
+    struct mr_engine *e = simulated_engine(o);
+    struct mr_request r = simulated_request(prompt, LONG_PROMPT, 20, 1);
+    r.background = true;
+    submit(e, &r);
+    assert_true(longest_step(e, 4) > 300); /* nobody was there */
+    struct mr_request other = simulated_request(prompt, 100, 20, 2);
+    submit(e, &other);
+    while (!engine_has_only_background(e))
+        longest_step(e, 1);
+    assert_true(longest_step(e, 20) < 1.2 * 60);
+    machine.now += 11000000;
+    assert_true(longest_step(e, 4) > 300);
+    mr_engine_free(e);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(targets_may_change_while_requests_run),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(background_steps_are_short_where_others_may_come),
+                                       cmocka_unit_test(targets_may_change_while_requests_run),
                                        cmocka_unit_test(gaps_beside_a_long_prompt_keep_the_target_however_steps_scatter),
                                        cmocka_unit_test(two_long_prompts_and_many_short_ones_all_get_on_and_no_stream_stops)};
     return cmocka_run_group_tests(tests, set_up, tear_down);
