@@ -8,6 +8,7 @@
 
 enum {
     LANES = 8,
+    SCAN = 32,   /* logits compared in one go, in vectors likewise */
     CHUNK = 128, /* exponentials computed in one go, which the compiler turns into vectors */
     RADIX_BITS = 11,
     RADIX = 1 << RADIX_BITS,
@@ -153,6 +154,21 @@ static void heap_offer(uint64_t *heap, int n, uint64_t key)
     sift_down(heap, n, 0);
 }
 
+int next_above(const float *x, int from, int n, float than)
+{
+    for (int i = from; i + SCAN <= n; i += SCAN) {
+        int n_above = 0;
+        for (int j = 0; j < SCAN; j++)
+            n_above += x[i + j] > than;
+        if (n_above > 0)
+            break;
+        from = i + SCAN;
+    }
+    while (from < n && !(x[from] > than))
+        from++;
+    return from;
+}
+
 void candidates_start(struct candidates *c, const float *logits, int n, int top_k)
 {
     c->n = 0;
@@ -166,11 +182,10 @@ void candidates_start(struct candidates *c, const float *logits, int n, int top_
         return;
     make_heap(c->key, c->n);
     float worst = candidate_logit(c->key[0]);
-    for (; i < n; i++) {
-        if (logits[i] <= worst) /* ids ascend, so an equal logit comes too late */
-            continue;
+    while ((i = next_above(logits, i, n, worst)) < n) { /* ids ascend, so an equal logit comes too late */
         heap_offer(c->key, c->n, candidate_key(logits[i], i));
         worst = candidate_logit(c->key[0]);
+        i++;
     }
 }
 

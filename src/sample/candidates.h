@@ -50,6 +50,9 @@ void candidates_sort(struct candidates *c);
 /* The best logit; c->n > 0. */
 float candidates_best(const struct candidates *c);
 
+/* The first i, from <= i < n, with x[i] > than; n: there is none. Fast where most are not. */
+int next_above(const float *x, int from, int n, float than);
+
 /* sum of exp(x[i] - max) in eight lanes, added in ascending order. */
 double sum_exp(const float *x, int n, float max);
 

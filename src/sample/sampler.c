@@ -99,14 +99,9 @@ static const float *adjust(struct sampler *s, const float *logits, const struct 
 /* The likeliest token, the lowest of equals; -1: all are excluded. */
 static int32_t greedy(const float *logits, int n)
 {
-    float best = -INFINITY;
     int32_t id = -1;
-    for (int i = 0; i < n; i++) {
-        if (logits[i] > best) {
-            best = logits[i];
-            id = i;
-        }
-    }
+    for (int i = next_above(logits, 0, n, -INFINITY); i < n; i = next_above(logits, i + 1, n, logits[i]))
+        id = i;
     return id;
 }
 
