@@ -4,10 +4,11 @@
     bench/batch.py models/SmolLM2-135M-Instruct.Q4_1.gguf [--cases beside,alone,peers] [--engines 'millrace;llama.cpp;vllm']
 
 beside: single requests come to a server at random moments, at --load of the rate that it can answer, in turn without and with a batch that
-has lines to the end; the same moments and the same requests. alone: the rate of a batch as a share of what a crowd of clients gets from
-the same server with the same lines. peers: the first questions of the conversations as a file of --lines; `millrace batch` and vLLM's
-run-batch answer it (vLLM its first --vllm-lines: it writes nothing before the end), clients ask llama.cpp's server for --seconds, 32 at a
-time. Answers all have --gen tokens (`ignore_eos`). build/batch.json keeps what was measured, case by case: without a model the page is
+has lines to the end; the same moments and the same requests. alone: the rate of a batch, without speculation, as a share of the engine's
+peak: what `millrace bench --engine` gets for as many requests of these lengths, all there at once. peers: the first questions of the
+conversations as a file of --lines; `millrace batch` and vLLM's run-batch answer it (vLLM its first --vllm-lines: it writes nothing before
+the end), clients ask llama.cpp's server for --peer-seconds with each number of --peer-clients, of which the best counts. Answers all
+have --gen tokens (`ignore_eos`). build/batch.json keeps what was measured, case by case: without a model the page is
 written again from it."""
 import argparse
 import asyncio
@@ -26,7 +27,6 @@ from page import ROOT, cpu_name, draw, write_part
 from peers import prepare_vllm, vllm_environment, vllm_folder
 from serving import ask, running
 
-CROWD = 64  # clients that together always have more requests with the server than it has places
 CASES = ["beside", "alone", "peers"]
 
 
@@ -44,10 +44,11 @@ def write_lines(path, model, asked, gen):
                                         "body": {**body, "messages": messages}}) + "\n" for i, messages in enumerate(asked)))
 
 
-def n_tokens(path):
-    """(lines answered, output tokens) of a batch's output."""
-    bodies = [json.loads(line)["response"]["body"] for line in path.read_text().splitlines()]
-    return len(bodies), sum(body["usage"]["completion_tokens"] for body in bodies)
+def batch_result(path, seconds):
+    """What a batch's output says."""
+    found = [json.loads(line)["response"]["body"]["usage"] for line in path.read_text().splitlines()]
+    tokens = {key: sum(usage[key] for usage in found) for key in ("prompt_tokens", "completion_tokens")}
+    return {"lines": len(found), "seconds": seconds, "prompt_tokens": tokens["prompt_tokens"], "tok_s": tokens["completion_tokens"] / seconds}
 
 
 # ---- online requests ----
@@ -151,43 +152,50 @@ def beside(a, folder):
             "batch_tok_s": done * a.gen / (a.rounds * (a.seconds + 2))}
 
 
+def engine_peak(a, n_prompt):
+    """Output tokens a second of requests that are all there at once, without a server, files or texts."""
+    r = subprocess.run([a.millrace, "bench", "--engine", "-m", a.model, "--rate", "0", "--requests", str(a.alone_lines), "--prompt", str(n_prompt), "--gen",
+                        str(a.gen), "--max-running", str(a.places), "--itl-target", "0", "--admission", "off", "--no-prefix-cache", "--speculation", "off",
+                        "-c", str(a.ctx), "-t", str(a.threads)], check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    return json.loads(r.stdout)["answer_tokens_per_second"]
+
+
 def alone(a, folder):
-    """{"crowd": [tok/s...], "server": [...], "command": [...]}: the same lines each time, new to the prompt cache by their first words."""
-    found = {"crowd": [], "server": [], "command": []}
-    asked = questions(a, a.alone_lines)
+    """{"n_prompt", "peak": [tok/s...], "server": [...], "command": [...]}: the same lines each time, new to the prompt cache by their first
+    words."""
+    found = {"peak": [], "server": [], "command": []}
+    asked, n_prompt = questions(a, a.alone_lines), 0
 
     def fresh(mark):
         return [[{**m[0], "content": f"{mark}. {m[0]['content']}"}] for m in asked]
 
     for number in range(a.rounds):
-        with running("millrace", a, ["--state-dir", folder / f"alone-{number}", "--reference-bytes", "0"]) as (url, model, _):
-            crowd = Online(url, model, a, 0, 3600)
-            asyncio.run(crowd.crowd(fresh(f"A{number}"), a.gen, CROWD))
-            found["crowd"].append(crowd.n_tokens / crowd.took)
+        with running("millrace", a, ["--state-dir", folder / f"alone-{number}", "--speculation", "off"]) as (url, model, _):
             lines = folder / "server.jsonl"
-            write_lines(lines, model, fresh(f"B{number}"), a.gen)
+            write_lines(lines, model, fresh(f"A{number}"), a.gen)
             begin = time.monotonic()
             batch = begin_batch(url, lines)
             while n_done(url, batch) < len(asked):
                 time.sleep(0.05)
             found["server"].append(len(asked) * a.gen / (time.monotonic() - begin))
-        write_lines(folder / "command.jsonl", a.model.stem, fresh(f"C{number}"), a.gen)
-        found["command"].append(millrace_batch(a, folder, folder / "command.jsonl")["tok_s"])
+        write_lines(folder / "command.jsonl", a.model.stem, fresh(f"B{number}"), a.gen)
+        done = millrace_batch(a, folder, folder / "command.jsonl", "--speculation", "off")
+        found["command"].append(done["tok_s"])
+        n_prompt = done["prompt_tokens"] // len(asked)
+        found["peak"].append(engine_peak(a, n_prompt))
         print(f"  {({name: round(rates[-1]) for name, rates in found.items()})} tokens/s", file=sys.stderr)
-    return {"lines": a.alone_lines, "gen": a.gen, **found}
+    return {"lines": a.alone_lines, "gen": a.gen, "n_prompt": n_prompt, **found}
 
 
 # ---- engines with a file of lines ----
 
-def millrace_batch(a, folder, lines):
+def millrace_batch(a, folder, lines, *options):
     """The whole command, with the start of the engine."""
     output = folder / "millrace.jsonl"
     begin = time.monotonic()
     subprocess.run([a.millrace, "batch", "-m", a.model, lines, "-o", output, "-c", str(a.ctx), "-t", str(a.threads), "--parallel", str(a.places),
-                    "--overwrite"], check=True, stderr=subprocess.DEVNULL)
-    took = time.monotonic() - begin
-    answered, tokens = n_tokens(output)
-    return {"lines": answered, "seconds": took, "tok_s": tokens / took}
+                    "--overwrite", *options], check=True, stderr=subprocess.DEVNULL)
+    return batch_result(output, time.monotonic() - begin)
 
 
 def vllm_batch(a, folder, lines):
@@ -202,18 +210,21 @@ def vllm_batch(a, folder, lines):
     (ROOT / "build/batch-vllm.log").write_text(r.stderr)
     clocks = re.findall(r"Running batch: 100%[^\[]*\[([\d:]+)<", r.stderr)
     seconds = sum(60 ** i * int(part) for i, part in enumerate(reversed(clocks[-1].split(":"))))
-    answered, tokens = n_tokens(output)
-    return {"lines": answered, "seconds": seconds, "tok_s": tokens / seconds}
+    return {**batch_result(output, seconds), "dtype": a.vllm_dtype}
 
 
 def llama_cpp(a, folder, lines):
-    asked = [json.loads(line)["body"]["messages"] for line in lines.read_text().splitlines()]
-    with running("llama.cpp", a) as (url, model, _):
-        crowd = Online(url, model, a, a.peer_seconds / 4, a.peer_seconds)
-        asyncio.run(crowd.crowd(asked, a.gen, a.places))
-    if crowd.errors:
-        raise RuntimeError(f"requests failed: {crowd.errors}")
-    return {"lines": crowd.finished, "seconds": a.peer_seconds, "tok_s": crowd.n_tokens / a.peer_seconds}
+    """The best number of clients, each for a.peer_seconds; its prompts are new to the server every time."""
+    asked, tried = [json.loads(line)["body"]["messages"] for line in lines.read_text().splitlines()], []
+    for number, clients in enumerate(a.peer_clients):
+        with running("llama.cpp", argparse.Namespace(**{**vars(a), "places": clients})) as (url, model, _):
+            crowd = Online(url, model, a, a.peer_seconds / 4, a.peer_seconds)
+            asyncio.run(crowd.crowd(asked[number::len(a.peer_clients)], a.gen, clients))
+        if crowd.errors:
+            raise RuntimeError(f"requests failed: {crowd.errors}")
+        tried.append({"clients": clients, "lines": crowd.finished, "seconds": a.peer_seconds, "tok_s": crowd.n_tokens / a.peer_seconds})
+        print(f"  llama.cpp: {tried[-1]}", file=sys.stderr)
+    return max(tried, key=lambda t: t["tok_s"])
 
 
 ENGINES = {"millrace": millrace_batch, "llama.cpp": llama_cpp, "vllm": vllm_batch}
@@ -229,7 +240,7 @@ def peers(a, folder):
         except (RuntimeError, subprocess.SubprocessError, OSError, IndexError) as error:
             found[name] = {"failed": str(error)[:200]}
         print(f"  {name}: {found[name]}", file=sys.stderr)
-    return {"lines": a.lines, "gen": a.gen, "engines": found}
+    return {"lines": a.lines, "gen": a.gen, "peer_clients": a.peer_clients, "engines": found}
 
 
 # ---- the page ----
@@ -253,10 +264,13 @@ def middle(values):
 
 
 def alone_text(m):
-    crowd = middle(m["crowd"])
-    return [f"With nobody else, {m['lines']} lines of {m['gen']} tokens: {CROWD} clients get {crowd:.0f} tokens/s from the server, a batch "
-            f"{middle(m['server']):.0f} ({100 * middle([s / c for s, c in zip(m['server'], m['crowd'])]):.0f} %), the command with its start {middle(m['command']):.0f} "
-            f"({100 * middle([s / c for s, c in zip(m['command'], m['crowd'])]):.0f} %).", ""]
+    def said(name):
+        share = middle([rate / peak for rate, peak in zip(m[name], m["peak"])])
+        return f"{middle(m[name]):.0f} tokens/s ({100 * share:.0f} %)"
+
+    return [f"With nobody else, {m['lines']} lines with prompts of {m['n_prompt']} tokens on the mean and answers of {m['gen']}: a server's batch gets "
+            f"{said('server')}, the command with its start {said('command')}, both without speculation. The share is of {middle(m['peak']):.0f}, the engine's peak: what "
+            "`millrace bench --engine` in the same round gets for as many requests of these lengths that are all there at once, without server, files and texts.", ""]
 
 
 def peers_text(m):
@@ -267,8 +281,18 @@ def peers_text(m):
                      f"| {name} | {f['lines']:,} | {f['seconds']:,.0f} | {f['lines'] / f['seconds']:.2f} | {f['tok_s']:,.0f} |")
     done = {name: f["tok_s"] for name, f in m["engines"].items() if "failed" not in f}
     others = [rate for name, rate in done.items() if name != "millrace"]
-    said = [f"That is {done['millrace'] / max(others):.1f} times the best of the others. Clients asked llama.cpp's server, and were counted once all its places were busy; vLLM answered the first lines "
-            "only, and its start, which takes minutes, is not counted.", ""] if others and max(others) > 0 and "millrace" in done else []
+    said = []
+    if others and max(others) > 0 and "millrace" in done:
+        said.append(f"Millrace gets {done['millrace'] / max(others):.1f} times the best of the others. Its seconds are the whole command, with the start.")
+    if "clients" in m["engines"].get("llama.cpp", {}):
+        f = m["engines"]["llama.cpp"]
+        said.append(f"Clients asked llama.cpp's server, and were counted once all its places were busy; of {', '.join(map(str, m['peer_clients']))} at a time {f['clients']} "
+                    "got the most.")
+    if "dtype" in m["engines"].get("vllm", {}):
+        f = m["engines"]["vllm"]
+        said.append(f"vLLM ran the same weights in {f['dtype']}, the fastest type that it has here, and answered the first lines only; its start, which takes minutes, is not counted, "
+                    "while the filling and emptying of its places at the ends is.")
+    said = [" ".join(said), ""] if said else []
     return [*lines, "", *said, "![output tokens a second](batch.svg)"]
 
 
@@ -296,13 +320,14 @@ def arguments():
     p.add_argument("--cases", type=lambda s: s.split(","), default=CASES)
     p.add_argument("--engines", type=lambda s: s.split(";"), default=list(ENGINES), help="names with ';' between them")
     p.add_argument("--lines", type=int, default=2000)
-    p.add_argument("--vllm-lines", type=int, default=200)
-    p.add_argument("--alone-lines", type=int, default=192)
+    p.add_argument("--vllm-lines", type=int, default=400)
+    p.add_argument("--alone-lines", type=int, default=256)
     p.add_argument("--gen", type=int, default=64, help="tokens of each answer")
     p.add_argument("--online-gen", type=int, default=32, help="the same of online requests")
     p.add_argument("--load", type=float, default=0.6, help="of what the server can answer")
     p.add_argument("--seconds", type=float, default=60, help="of each online run")
-    p.add_argument("--peer-seconds", type=float, default=150)
+    p.add_argument("--peer-seconds", type=float, default=60, help="for each of --peer-clients, after a fourth of it that isn't counted")
+    p.add_argument("--peer-clients", type=lambda s: list(map(int, s.split(","))), default=[8, 16, 32], help="numbers of clients of llama.cpp's server")
     p.add_argument("--rounds", type=int, default=2)
     p.add_argument("--places", type=int, default=32, help="answers at a time")
     p.add_argument("--ctx", type=int, default=4096)
