@@ -57,7 +57,7 @@ struct exchange {
     struct route route;
     struct string_buffer body;
     size_t n_discarded; /* bytes of a body that will not be read */
-    size_t n_uploaded;  /* bytes that went on to `upload` */
+    size_t n_uploaded;  /* bytes that went on to `upload`; what waits to is the body */
     struct upload *upload;
     const struct api_key *key;
     bool is_background;       /* its requests get what others leave */

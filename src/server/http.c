@@ -17,23 +17,19 @@
 #include "server/cors.h"
 #include "server/dispatch.h"
 #include "server/exchange_report.h"
+#include "server/http_body.h"
 #include "server/keys.h"
 #include "server/listen.h"
 #include "server/metrics.h"
 #include "server/server.h"
 #include "server/settings.h"
 #include "server/text_file.h"
-#include "server/upload.h"
 #include "server/workers.h"
 #include "server/model_store.h"
 
 enum {
     HEADER_BYTES_MAX = 32 << 10, /* of one connection: request line and headers, and a piece of the body */
     LONG_BODY_BYTES = 16 << 10,  /* from here on a worker reads it: about a millisecond's tokenising */
-    DISCARD_FACTOR = 8,          /* a body that is too long is read and forgotten up to so many times the limit */
-    BODIES_FACTOR = 16,          /* all bodies together may have so many times the limit of one */
-    BODIES_RETRY_MS = 1000,
-    UPLOAD_TIME_BYTES = 1 << 20, /* of a file have request_timeout_s */
     STREAM_BLOCK_BYTES = 4096,
     PEM_BYTES_MAX = 1 << 20,
     LOADING_RETRY_MS = 2000
@@ -43,10 +39,10 @@ struct http {
     struct server *server;
     struct MHD_Daemon *daemon;
     struct connections *connections;
+    struct http_bodies bodies;
     struct string_buffer certificate, key;
     int port;
     _Atomic int n_open;
-    _Atomic size_t body_bytes; /* of all requests together */
 };
 
 static void resume(void *connection) { MHD_resume_connection(connection); }
@@ -105,16 +101,6 @@ static void check_key(struct exchange *x)
     exchange_put_header(x, "WWW-Authenticate", "Bearer");
 }
 
-static bool is_upload(const struct exchange *x)
-{
-    return x->route.endpoint != NULL && (x->route.endpoint->flags & ENDPOINT_UPLOAD) != 0;
-}
-
-static size_t max_body(const struct exchange *x)
-{
-    return is_upload(x) ? upload_body_max(x) : x->server->settings->max_body_bytes;
-}
-
 /* What can be said of a request once its headers are there. */
 static void check_head(struct exchange *x, const char *method)
 {
@@ -134,60 +120,8 @@ static void check_head(struct exchange *x, const char *method)
     } else {
         check_key(x);
     }
-    if (x->refusal.http == 0 && length != NULL && strtoull(length, NULL, 10) > max_body(x))
-        api_error_set(&x->refusal, 413, "the body has more than %zu bytes", max_body(x));
-}
-
-static void forget_body(struct http *h, struct exchange *x)
-{
-    atomic_fetch_sub(&h->body_bytes, x->body.n);
-    string_buffer_release(&x->body);
-}
-
-/* Append to the body, or say in refusal why not. */
-static void keep_body(struct http *h, struct exchange *x, const char *bytes, size_t n)
-{
-    const size_t max = x->server->settings->max_body_bytes, before = x->body.n;
-    if (n > max - x->body.n) {
-        api_error_set(&x->refusal, 413, "the body has more than %zu bytes", max);
-        return;
-    }
-    if (atomic_load(&h->body_bytes) + n > max * BODIES_FACTOR) {
-        api_error_set(&x->refusal, 503, "the bodies of all requests together have more than %zu bytes", max * BODIES_FACTOR);
-        x->refusal.retry_after_ms = BODIES_RETRY_MS;
-        return;
-    }
-    string_buffer_add(&x->body, bytes, n);
-    atomic_fetch_add(&h->body_bytes, x->body.n - before);
-    if (x->body.failed)
-        api_error_set(&x->refusal, 503, "no memory for the body");
-}
-
-/* A client that goes on sending has its time anew with each piece of a file. */
-static void pass_on(struct http *h, struct exchange *x, const char *bytes, size_t n)
-{
-    const size_t before = x->n_uploaded;
-    x->n_uploaded += n;
-    if (x->n_uploaded > upload_body_max(x))
-        api_error_set(&x->refusal, 413, "the body has more than %zu bytes", upload_body_max(x));
-    else
-        upload_take(x, bytes, n);
-    if (x->n_uploaded / UPLOAD_TIME_BYTES != before / UPLOAD_TIME_BYTES)
-        connections_set(h->connections, socket_context(x->connection), CONNECTION_SENDING, clock_us());
-}
-
-static void take_body(struct http *h, struct exchange *x, const char *bytes, size_t n)
-{
-    if (x->refusal.http == 0 && is_upload(x)) {
-        pass_on(h, x, bytes, n);
-        return;
-    }
-    if (x->refusal.http == 0)
-        keep_body(h, x, bytes, n);
-    if (x->refusal.http == 0)
-        return;
-    forget_body(h, x);
-    x->n_discarded += n;
+    if (x->refusal.http == 0 && length != NULL && strtoull(length, NULL, 10) > http_body_max(x))
+        api_error_set(&x->refusal, 413, "the body has more than %zu bytes", http_body_max(x));
 }
 
 /* ---- a reply goes ---- */
@@ -331,8 +265,6 @@ static enum MHD_Result answer(struct http *h, struct exchange *x)
     connections_set(h->connections, socket_context(x->connection), CONNECTION_WAITING, x->times.arrival_us);
     if (x->refusal.http == 0 && x->route.endpoint != NULL)
         check_phase(x);
-    if (is_upload(x))
-        upload_end(x);
     if (x->refusal.http != 0) {
         exchange_fail(x, &x->refusal);
     } else if (x->route.endpoint == NULL) {
@@ -361,11 +293,13 @@ static enum MHD_Result on_access(void *context, struct MHD_Connection *c, const 
         const bool asks = x->refusal.http != 0 && exchange_header(x, "Expect") != NULL;
         return asks ? answer(context, x) : MHD_YES; /* who asks before sending is spared the body */
     }
+    struct http *h = context;
+    http_body_go_on(&h->bodies, x);
     if (*n == 0)
-        return answer(context, x);
-    take_body(context, x, bytes, *n);
+        return answer(h, x);
+    const size_t n_bytes = *n;
     *n = 0;
-    return x->n_discarded / DISCARD_FACTOR > x->server->settings->max_body_bytes ? MHD_NO : MHD_YES;
+    return http_body_take(&h->bodies, x, bytes, n_bytes);
 }
 
 static void on_completed(void *context, struct MHD_Connection *c, void **request, enum MHD_RequestTerminationCode how)
@@ -386,7 +320,7 @@ static void on_completed(void *context, struct MHD_Connection *c, void **request
     pthread_mutex_unlock(&x->lock);
     access_log_write(x->server->access_log, x, clock_us());
     connections_set(h->connections, socket_context(c), CONNECTION_IDLE, clock_us());
-    atomic_fetch_sub(&h->body_bytes, x->body.n);
+    atomic_fetch_sub(&h->bodies.bytes, x->body.n); /* a worker may still read it */
     atomic_fetch_sub(&h->n_open, 1);
     exchange_drop(x);
 }
@@ -465,6 +399,7 @@ enum mr_status http_create(struct http **out, struct server *s, struct mr_error 
         http_free(h);
         return status;
     }
+    h->bodies.connections = h->connections;
     dispatch_set_connections(s->dispatch, h->connections);
     *out = h;
     return MR_OK;

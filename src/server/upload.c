@@ -122,25 +122,25 @@ static bool begin(struct exchange *x)
     return x->refusal.http == 0;
 }
 
-void upload_take(struct exchange *x, const char *bytes, size_t n)
+void upload_take(struct exchange *x)
 {
-    if (x->refusal.http != 0 || (x->upload == NULL && !begin(x)))
+    if (x->upload == NULL && !begin(x))
         return;
-    if (MHD_post_process(x->upload->form, bytes, n) != MHD_YES && x->refusal.http == 0)
+    if (MHD_post_process(x->upload->form, x->body.s, x->body.n) != MHD_YES && x->refusal.http == 0)
         api_error_set(&x->refusal, 400, "the form is damaged");
 }
 
-void upload_end(struct exchange *x)
+bool upload_end(struct exchange *x)
 {
-    struct upload *u = x->upload;
-    if (x->refusal.http == 0 && u == NULL)
-        begin(x);
-    if (x->refusal.http != 0 || u == NULL)
-        return;
-    struct MHD_PostProcessor *form = u->form;
-    u->form = NULL;
+    if (x->body.n > 0 || x->upload == NULL)
+        upload_take(x);
+    if (x->refusal.http != 0)
+        return false;
+    struct MHD_PostProcessor *form = x->upload->form;
+    x->upload->form = NULL;
     if (MHD_destroy_post_processor(form) != MHD_YES && x->refusal.http == 0)
         api_error_set(&x->refusal, 400, "the form is cut");
+    return x->refusal.http == 0;
 }
 
 void upload_free(struct upload *u)

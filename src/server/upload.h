@@ -1,6 +1,5 @@
 /* upload.h: a form with a file (multipart/form-data, RFC 7578) whose bytes go to the disk as they come, so that a file of any
- * size takes the memory of a piece. libmicrohttpd reads the form. Threads: the transport's until the form is whole, then the
- * endpoint's. */
+ * size takes the memory of a piece. libmicrohttpd reads the form. Threads: a worker's, one at a time. */
 #ifndef SERVER_UPLOAD_H
 #define SERVER_UPLOAD_H
 
@@ -25,10 +24,10 @@ struct upload {
     char purpose[UPLOAD_VALUE_MAX + 1], anchor[UPLOAD_VALUE_MAX + 1], seconds[UPLOAD_VALUE_MAX + 1]; /* "": not there */
 };
 
-/* A piece of the body of an exchange; the first one makes its upload. What is wrong is in the exchange's refusal. */
-void upload_take(struct exchange *x, const char *bytes, size_t n);
-/* The body is whole. What is wrong, a form that was cut, too, is in the exchange's refusal. */
-void upload_end(struct exchange *x);
+/* The exchange's body is the next piece; the first one makes its upload. What is wrong is in the exchange's refusal. */
+void upload_take(struct exchange *x);
+/* The body is the last piece. false: what is wrong, a form that was cut, too, is in the exchange's refusal. */
+bool upload_end(struct exchange *x);
 void upload_free(struct upload *u); /* the file is gone where it was not committed; takes NULL */
 
 /* What a body may have, the form's own bytes included. */

@@ -26,6 +26,7 @@ static enum mr_status warm(struct mr_engine *engine, void *context, struct mr_er
     request.n_prompt = 1;
     request.max_tokens = 1;
     request.ignore_eos = true;
+    request.background = true; /* it is nobody's who may ask again */
     MR_TRY(mr_engine_submit(engine, &request, &id, err));
     while (!mr_engine_is_idle(engine))
         mr_engine_step(engine);

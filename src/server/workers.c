@@ -8,6 +8,7 @@
 #include "server/exchange_state.h"
 #include "server/model_store.h"
 #include "server/server.h"
+#include "server/upload.h"
 
 enum {
     N_WORKER = 2
@@ -25,16 +26,18 @@ struct workers {
 static void work_on(struct exchange *x)
 {
     pthread_mutex_lock(&x->lock);
-    const bool is_gone = x->is_gone;
+    const bool is_gone = x->is_gone, is_piece = !x->is_dispatched;
     pthread_mutex_unlock(&x->lock);
-    if (!is_gone && !exchange_handle(x)) {
+    if (!is_gone && is_piece)
+        upload_take(x);
+    if (!is_gone && !is_piece && !exchange_handle(x)) {
         model_store_wait(x->server->store, x); /* it stays suspended */
         exchange_drop(x);
         return;
     }
     pthread_mutex_lock(&x->lock);
     x->is_working = false;
-    if (x->is_gone || x->http != 0)
+    if (x->is_gone || x->http != 0 || is_piece)
         exchange_wake(x);
     pthread_mutex_unlock(&x->lock);
     exchange_drop(x);

@@ -111,14 +111,18 @@ static bool check_name(const struct upload *u, struct api_error *e)
 void files_create(struct exchange *x)
 {
     struct batch_service *b = record_service(x);
-    struct upload *u = x->upload;
     struct api_error e = {0};
     struct mr_error err = {{0}};
     const int64_t now = (int64_t)time(NULL);
     int64_t expires = 0;
     if (b == NULL)
         return;
-    if (u == NULL || !u->has_file)
+    if (!upload_end(x)) {
+        exchange_fail(x, &x->refusal);
+        return;
+    }
+    struct upload *u = x->upload;
+    if (!u->has_file)
         api_error_at(&e, 400, "file", "file: is missing");
     else if (check_purpose(u, &e) && read_expiry(u, x->server, now, &expires, &e) && check_name(u, &e))
         check_room(x, b, u, &e);
