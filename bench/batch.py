@@ -5,7 +5,7 @@
 
 beside: single requests come to a server at random moments, at --load of the rate that it can answer, in turn without and with a batch that
 has lines to the end; the same moments and the same requests. alone: the rate of a batch, without speculation, as a share of the engine's
-peak: what `millrace bench --engine` gets for as many requests of these lengths, all there at once. peers: the first questions of the
+peak: what `millrace bench --engine` gets for as many requests of the same lengths, all there at once; prompts are random tokens in both. peers: the first questions of the
 conversations as a file of --lines; `millrace batch` and vLLM's run-batch answer it (vLLM its first --vllm-lines: it writes nothing before
 the end), clients ask llama.cpp's server for --peer-seconds with each number of --peer-clients, of which the best counts. Answers all
 have --gen tokens (`ignore_eos`). build/batch.json keeps what was measured, case by case: without a model the page is
@@ -27,6 +27,7 @@ from page import ROOT, cpu_name, draw, write_part
 from peers import prepare_vllm, vllm_environment, vllm_folder
 from serving import ask, running
 
+SILENCE_S = 11  # from then on nobody else is expected (docs/engine.md)
 CASES = ["beside", "alone", "peers"]
 
 
@@ -96,9 +97,9 @@ def send_file(url, path):
     return json.loads(r.stdout)["id"]
 
 
-def begin_batch(url, path):
+def begin_batch(url, path, endpoint="/v1/chat/completions"):
     """Its id, once lines run."""
-    body = {"input_file_id": send_file(url, path), "endpoint": "/v1/chat/completions", "completion_window": "24h"}
+    body = {"input_file_id": send_file(url, path), "endpoint": endpoint, "completion_window": "24h"}
     batch = ask(url, "/v1/batches", body)["id"]
     while ask(url, f"/v1/batches/{batch}")["status"] == "validating":
         time.sleep(0.05)
@@ -152,39 +153,41 @@ def beside(a, folder):
             "batch_tok_s": done * a.gen / (a.rounds * (a.seconds + 2))}
 
 
-def engine_peak(a, n_prompt):
+def engine_peak(a):
     """Output tokens a second of requests that are all there at once, without a server, files or texts."""
-    r = subprocess.run([a.millrace, "bench", "--engine", "-m", a.model, "--rate", "0", "--requests", str(a.alone_lines), "--prompt", str(n_prompt), "--gen",
+    r = subprocess.run([a.millrace, "bench", "--engine", "-m", a.model, "--rate", "0", "--requests", str(a.alone_lines), "--prompt", str(a.alone_prompt), "--gen",
                         str(a.gen), "--max-running", str(a.places), "--itl-target", "0", "--admission", "off", "--no-prefix-cache", "--speculation", "off",
                         "-c", str(a.ctx), "-t", str(a.threads)], check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     return json.loads(r.stdout)["answer_tokens_per_second"]
 
 
+def write_token_lines(path, model, a, seed):
+    """As write_lines, with prompts of a.alone_prompt random tokens."""
+    ids = random.Random(seed)
+    body = {"model": model, "max_tokens": a.gen, "ignore_eos": True, "temperature": 0}
+    path.write_text("".join(json.dumps({"custom_id": f"line-{i}", "method": "POST", "url": "/v1/completions",
+                                        "body": {**body, "prompt": [ids.randrange(1000, 40000) for _ in range(a.alone_prompt)]}}) + "\n"
+                            for i in range(a.alone_lines)))
+
+
 def alone(a, folder):
-    """{"n_prompt", "peak": [tok/s...], "server": [...], "command": [...]}: the same lines each time, new to the prompt cache by their first
-    words."""
+    """{"peak": [tok/s...], "server": [...], "command": [...]}: other lines each time, of the same lengths."""
     found = {"peak": [], "server": [], "command": []}
-    asked, n_prompt = questions(a, a.alone_lines), 0
-
-    def fresh(mark):
-        return [[{**m[0], "content": f"{mark}. {m[0]['content']}"}] for m in asked]
-
+    lines = folder / "lines.jsonl"
     for number in range(a.rounds):
         with running("millrace", a, ["--state-dir", folder / f"alone-{number}", "--speculation", "off"]) as (url, model, _):
-            lines = folder / "server.jsonl"
-            write_lines(lines, model, fresh(f"A{number}"), a.gen)
+            write_token_lines(lines, model, a, 2 * number)
+            time.sleep(SILENCE_S)
             begin = time.monotonic()
-            batch = begin_batch(url, lines)
-            while n_done(url, batch) < len(asked):
-                time.sleep(0.05)
-            found["server"].append(len(asked) * a.gen / (time.monotonic() - begin))
-        write_lines(folder / "command.jsonl", a.model.stem, fresh(f"B{number}"), a.gen)
-        done = millrace_batch(a, folder, folder / "command.jsonl", "--speculation", "off")
-        found["command"].append(done["tok_s"])
-        n_prompt = done["prompt_tokens"] // len(asked)
-        found["peak"].append(engine_peak(a, n_prompt))
+            batch = begin_batch(url, lines, "/v1/completions")
+            while n_done(url, batch) < a.alone_lines:
+                time.sleep(0.3)  # asking takes its time of the CPUs, too
+            found["server"].append(a.alone_lines * a.gen / (time.monotonic() - begin))
+        found["peak"].append(engine_peak(a))
+        write_token_lines(lines, a.model.stem, a, 2 * number + 1)
+        found["command"].append(millrace_batch(a, folder, lines, "--speculation", "off")["tok_s"])
         print(f"  {({name: round(rates[-1]) for name, rates in found.items()})} tokens/s", file=sys.stderr)
-    return {"lines": a.alone_lines, "gen": a.gen, "n_prompt": n_prompt, **found}
+    return {"lines": a.alone_lines, "gen": a.gen, "n_prompt": a.alone_prompt, **found}
 
 
 # ---- engines with a file of lines ----
@@ -268,9 +271,9 @@ def alone_text(m):
         share = middle([rate / peak for rate, peak in zip(m[name], m["peak"])])
         return f"{middle(m[name]):.0f} tokens/s ({100 * share:.0f} %)"
 
-    return [f"With nobody else, {m['lines']} lines with prompts of {m['n_prompt']} tokens on the mean and answers of {m['gen']}: a server's batch gets "
+    return [f"With nobody else, {m['lines']} lines with prompts of {m['n_prompt']} tokens and answers of {m['gen']}: a server's batch gets "
             f"{said('server')}, the command with its start {said('command')}, both without speculation. The share is of {middle(m['peak']):.0f}, the engine's peak: what "
-            "`millrace bench --engine` in the same round gets for as many requests of these lengths that are all there at once, without server, files and texts.", ""]
+            "`millrace bench --engine` in the same round gets for as many requests of the same lengths that are all there at once, without server and files.", ""]
 
 
 def peers_text(m):
@@ -321,7 +324,8 @@ def arguments():
     p.add_argument("--engines", type=lambda s: s.split(";"), default=list(ENGINES), help="names with ';' between them")
     p.add_argument("--lines", type=int, default=2000)
     p.add_argument("--vllm-lines", type=int, default=400)
-    p.add_argument("--alone-lines", type=int, default=256)
+    p.add_argument("--alone-lines", type=int, default=128)
+    p.add_argument("--alone-prompt", type=int, default=154, help="tokens; the mean of the questions")
     p.add_argument("--gen", type=int, default=64, help="tokens of each answer")
     p.add_argument("--online-gen", type=int, default=32, help="the same of online requests")
     p.add_argument("--load", type=float, default=0.6, help="of what the server can answer")

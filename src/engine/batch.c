@@ -13,13 +13,14 @@ static const double prompt_share_min = 0.25;
 static const double patience_us = 1e6, patience_times = 4, late_part = 0.1;
 
 /* A request that comes while a step of background requests runs waits for its end. For so long after others had rows such a
- * step has only the eldest of its answers, and takes prompts for what those leave of this time, and for a little in any case.
+ * step has only the eldest of its answers, and takes prompts for what those leave of a short time, then of a longer one, and for
+ * a little in any case.
  */
 enum {
     BETWEEN_ROWS = 8
 };
 static const int64_t others_gone_us = 10000000;
-static const double between_us = 60e3, between_least_us = 20e3;
+static const double between_us = 60e3, alone_us = 250e3, background_least_us = 20e3;
 
 /* Tokens that wait for their row, without drafts. */
 static int todo(const struct sequence *s) { return s->n_token - s->n_cached; }
@@ -270,15 +271,17 @@ double batch_prompt_us(const struct mr_engine *e, double streams_us)
 /* Microseconds of the step, whose answers take so long. */
 static double step_budget_us(const struct mr_engine *e, double streams_us)
 {
-    if (!is_between_others(e))
+    if (!e->is_background_step)
         return streams_us + batch_prompt_us(e, streams_us);
-    return streams_us + (between_us - streams_us > between_least_us ? between_us - streams_us : between_least_us);
+    const double room = (is_between_others(e) ? between_us : alone_us) - streams_us;
+    return streams_us + (room > background_least_us ? room : background_least_us);
 }
 
 /* Rows of prompts that the step's time has room for, of n_todo from `first` on. */
 static int rows_in_time(const struct mr_engine *e, int first, int n_todo)
 {
-    if ((e->shape.n_decode == 0 || e->options.itl_target_ms == 0) && !is_between_others(e))
+    const bool any_time = e->options.itl_target_ms == 0 || (e->shape.n_decode == 0 && !e->is_background_step);
+    if (any_time && !is_between_others(e))
         return n_todo;
     const int n = step_cost_rows(&e->cost, &e->shape, first, n_todo, e->step_budget_us);
     return n > 0 || e->shape.n_prompt > 0 ? n : 1; /* the first prompt gets on */
