@@ -12,6 +12,7 @@
 #include "server/api/openai.h"
 #include "server/api/openapi.h"
 #include "server/api/responses.h"
+#include "server/api/slots.h"
 #include "server/api/state.h"
 #include "server/api/token_endpoints.h"
 #include "server/api/web_page.h"
@@ -28,7 +29,7 @@ const struct endpoint endpoint_table[] = {
     {"GET", "/openapi.json", ENDPOINT_OPEN | ENDPOINT_BEFORE_READY, openapi_show, NULL},
     {"GET", "/load", 0, state_load, NULL},
     {"GET", "/props", 0, state_props, NULL},
-    {"GET", "/slots", 0, state_slots, NULL},
+    {"GET", "/slots", 0, slots_list, NULL},
     {"GET", "/v1/models", 0, models_list, NULL},
     {"GET", "/models", 0, models_list, NULL},
     {"GET", "/v1/models/{id}", 0, models_get, NULL},

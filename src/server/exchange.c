@@ -49,6 +49,7 @@ void exchange_drop(struct exchange *x)
     api_key_drop(x->key);
     free(x->content_type);
     free(x->life);
+    free(x->slot);
     target_release(&x->target);
     string_buffer_release(&x->body);
     string_buffer_release(&x->out);

@@ -1,4 +1,4 @@
-/* exchange_report.c: what an exchange tells the metrics. */
+/* exchange_report.c: what an exchange tells the metrics and the board of slots. */
 #include "server/exchange_report.h"
 
 #include <stdio.h>
@@ -8,27 +8,40 @@
 #include "base/memory.h"
 #include "server/metrics.h"
 #include "server/server.h"
+#include "server/settings.h"
+#include "server/slot_board.h"
 #include "server/trace_export.h"
 
 enum mr_status exchange_report_prepare(struct exchange *x, int n)
 {
     x->life = mem_zero_array((size_t)n, sizeof *x->life);
-    return x->life != NULL ? MR_OK : MR_NO_MEMORY;
+    x->slot = mem_zero_array((size_t)n, sizeof(struct slot_task *));
+    return x->life != NULL && x->slot != NULL ? MR_OK : MR_NO_MEMORY;
 }
 
-void exchange_report_begin(struct exchange *x, int i, int32_t n)
+static bool is_speculative(const struct exchange *x, const struct mr_request *r)
+{
+    const int32_t wanted =
+        r->speculation != MR_SPECULATION_AUTO ? (int32_t)r->speculation : x->server->settings->engine.speculation;
+    return wanted != MR_SPECULATION_OFF && wanted != MR_SPECULATION_NONE;
+}
+
+void exchange_report_begin(struct exchange *x, int i, const struct mr_request *request)
 {
     x->life[i] = (struct request_life){.begin_us = x->times.begin_us,
                                        .arrival_us = x->times.arrival_us,
                                        .submit_us = clock_us(),
                                        .loading_us = x->loading_us,
-                                       .n_answers = n};
+                                       .n_answers = request->n};
     metrics_request_begin(x->model->metrics, &x->life[i]);
+    if (!x->is_background)
+        x->slot[i] = slot_task_begin(x->model->slots, request, x->responder.is_stream, is_speculative(x, request));
 }
 
 void exchange_report_event(struct exchange *x, int i, const struct mr_event *event)
 {
     metrics_event(x->model->metrics, &x->life[i], event);
+    slot_task_event(x->slot[i], event);
 }
 
 void exchange_report_refused(struct exchange *x, enum mr_status status)
@@ -76,8 +89,11 @@ bool exchange_stages(const struct exchange *x, int i, int64_t stage_us[N_STAGES]
 
 void exchange_report_answers(struct exchange *x)
 {
-    for (int i = 0; i < x->n_request; i++)
+    for (int i = 0; i < x->n_request; i++) {
         metrics_request_end(x->model->metrics, &x->life[i]);
+        slot_task_end(x->slot[i]);
+        x->slot[i] = NULL;
+    }
 }
 
 void exchange_report_done(struct exchange *x)

@@ -20,7 +20,8 @@ enum {
     EXCHANGE_REQUESTS_MAX = 4096
 };
 
-struct upload; /* upload.h */
+struct slot_task; /* slot_board.h */
+struct upload;    /* upload.h */
 
 /* What carries the exchange. Called with its lock held, but for header. */
 struct transport {
@@ -97,6 +98,7 @@ struct exchange {
     enum mr_finish finish;     /* of the answer that ended last */
     enum mr_status status;     /* of a failure */
     struct request_life *life; /* n_request of them, for the metrics */
+    struct slot_task **slot;   /* as many, for /slots */
 };
 
 /* NULL: no memory. target: of the request line. The request's faults so far are in refusal. */

@@ -217,7 +217,7 @@ static enum mr_status submit_all(struct exchange *x, const struct mr_request *re
         r.n_retry = n_retry;
         r.background = x->is_background;
         MR_TRY(engine_link_submit(x->model->engine, x->serial << DISPATCH_REQUEST_BITS | (unsigned)i, &r, err));
-        exchange_report_begin(x, i, r.n);
+        exchange_report_begin(x, i, &r);
         x->n_request = i + 1;
         x->n_open += r.n;
     }

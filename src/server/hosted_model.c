@@ -20,6 +20,7 @@
 #include "server/metrics.h"
 #include "server/settings.h"
 #include "server/shared_weights.h"
+#include "server/slot_board.h"
 #include "server/text_file.h"
 #include "server/warm_engine.h"
 
@@ -217,6 +218,7 @@ void hosted_model_unload(struct hosted_model *m)
 void hosted_model_release(struct hosted_model *m)
 {
     hosted_model_unload(m);
+    slot_board_free(m->slots);
     free(m->name);
     free(m->path);
     *m = (struct hosted_model){.shared_fd = -1};

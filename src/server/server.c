@@ -26,6 +26,7 @@
 #include "server/metrics.h"
 #include "server/model_store.h"
 #include "server/settings.h"
+#include "server/slot_board.h"
 #include "server/trace_export.h"
 #include "server/workers.h"
 
@@ -62,9 +63,13 @@ static enum mr_status start_parts(struct server *s, struct mr_error *err)
         MR_TRY(batch_service_open(&s->batches, s, settings->state_dir, err));
     MR_TRY(workers_create(&s->workers, err));
     MR_TRY(model_store_list(s, err));
-    for (int i = 0; i < s->n_model; i++)
-        if ((s->model[i].metrics = metrics_model(s->metrics, s->model[i].name)) == NULL)
+    for (int i = 0; i < s->n_model; i++) {
+        struct hosted_model *m = &s->model[i];
+        m->metrics = metrics_model(s->metrics, m->name);
+        m->slots = slot_board_create(settings->engine.max_running, settings->slots_debug);
+        if (m->metrics == NULL || m->slots == NULL)
             return mr_fail(err, MR_NO_MEMORY, "no memory for the metrics");
+    }
     return model_store_create(&s->store, s, err);
 }
 

@@ -21,6 +21,7 @@ struct embedding_cache;  /* api/embedding_cache.h */
 struct model_store;      /* model_store.h */
 struct exchange;         /* exchange.h */
 struct batch_service;    /* batch/batch_service.h */
+struct slot_board;       /* slot_board.h */
 
 enum model_phase {
     MODEL_UNLOADED,
@@ -46,6 +47,7 @@ struct hosted_model {
     bool stays; /* it is loaded at the start, and never unloaded */
     struct model_use use;
     struct model_metrics *metrics; /* always there */
+    struct slot_board *slots;      /* the same */
     /* while it is loaded: */
     struct mr_model *model;   /* tokenising may go on beside the engine; for all else there is the link */
     struct chat_prompt *chat; /* NULL: it has no template */

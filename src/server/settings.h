@@ -42,6 +42,7 @@ struct server_settings {
     struct mr_sampling sampling; /* of requests that say nothing */
     const char *access_log;      /* file, "-": standard output; NULL: none */
     const char *otlp_endpoint;   /* NULL: none */
+    bool slots_debug;            /* /slots shows prompts and answers */
 
     const char *state_dir;    /* of files and batches; NULL: there are none */
     size_t batch_file_bytes;  /* of one file */

@@ -578,5 +578,10 @@ const struct setting setting_table[] = {
      .help = "Where traces go, by OTLP over HTTP (default: none)",
      .kind = SETTING_TEXT,
      .offset = AT(otlp_endpoint)},
+    {.path = "server.slots_debug",
+     .flag = "slots-debug",
+     .help = "/slots also shows the prompts and texts of what runs, to whoever may ask",
+     .kind = SETTING_BOOL,
+     .offset = AT(slots_debug)},
     {0},
 };

@@ -2,7 +2,6 @@
 #include "server/api/state.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #include "server/api_error.h"
 #include "server/engine_link.h"
@@ -30,8 +29,7 @@ void state_load(struct exchange *x)
     exchange_reply_json(x, 200, json_pack("{s:i}", "server_load", count_requests(exchange_server(x))));
 }
 
-/* The model of the query "model", taken; NULL: the reply says that there is none. */
-static struct hosted_model *wanted_model(struct exchange *x)
+struct hosted_model *state_wanted_model(struct exchange *x)
 {
     const char *name = exchange_query(x, "model");
     struct hosted_model *m = server_find_model(exchange_server(x), name);
@@ -53,7 +51,7 @@ static struct hosted_model *wanted_model(struct exchange *x)
 void state_props(struct exchange *x)
 {
     const struct server_settings *settings = exchange_server(x)->settings;
-    struct hosted_model *m = wanted_model(x);
+    struct hosted_model *m = state_wanted_model(x);
     if (m == NULL)
         return;
     json_t *props =
@@ -62,28 +60,4 @@ void state_props(struct exchange *x)
                   m->chat != NULL ? chat_prompt_template(m->chat) : "", "build_info", "millrace " MILLRACE_VERSION);
     exchange_reply_json(x, 200, props);
     server_give_model(exchange_server(x), m);
-}
-
-void state_slots(struct exchange *x)
-{
-    const struct server_settings *settings = exchange_server(x)->settings;
-    struct hosted_model *m = wanted_model(x);
-    const char *must_be_free = exchange_query(x, "fail_on_no_slot");
-    struct mr_engine_stats stats;
-    if (m == NULL)
-        return;
-    const int32_t n_ctx = m->n_ctx;
-    engine_link_stats(m->engine, &stats);
-    server_give_model(exchange_server(x), m);
-    if (must_be_free != NULL && strcmp(must_be_free, "1") == 0 && stats.n_running >= settings->engine.max_running) {
-        struct api_error e;
-        api_error_set(&e, 503, "no slot is free");
-        exchange_fail(x, &e);
-        return;
-    }
-    json_t *slots = json_array();
-    for (int32_t i = 0; i < settings->engine.max_running; i++)
-        json_array_append_new(
-            slots, json_pack("{s:i, s:i, s:b}", "id", i, "n_ctx", n_ctx, "is_processing", (int)(i < stats.n_running)));
-    exchange_reply_json(x, 200, slots);
 }

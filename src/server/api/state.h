@@ -1,12 +1,15 @@
-/* state.h: what the server is and does: GET /version and /load as vLLM has them, /props and /slots as llama-server does. */
+/* state.h: what the server is and does: GET /version and /load as vLLM has them, /props as llama-server does. */
 #ifndef SERVER_API_STATE_H
 #define SERVER_API_STATE_H
 
 struct exchange;
+struct hosted_model;
 
 void state_version(struct exchange *x);
 void state_load(struct exchange *x);  /* requests that run or wait */
 void state_props(struct exchange *x); /* of the model */
-void state_slots(struct exchange *x); /* places in the batch; fail_on_no_slot=1: 503 where none is free */
+
+/* The model of the query "model", taken: give it back. NULL: the reply says that there is none. */
+struct hosted_model *state_wanted_model(struct exchange *x);
 
 #endif
