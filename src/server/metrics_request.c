@@ -69,9 +69,10 @@ static void see_end(struct model_metrics *mm, struct request_life *life, const s
         mm->n_generated_tokens += u->n_generated - life->n_tokens[sample];
         life->n_tokens[sample] = u->n_generated;
     }
+    if (sample == 0) /* the others find all of the prompt in this one's; the usage tells the same */
+        mm->n_cached_tokens += u->n_cached;
     if (life->n_ended++ == 0 && life->outcome < OUTCOME_REFUSED) {
         mm->n_prompt_tokens += u->n_prompt;
-        mm->n_cached_tokens += u->n_cached;
         observe(mm, HISTOGRAM_PROMPT_TOKENS, u->n_prompt);
     }
     life->usage = *u;

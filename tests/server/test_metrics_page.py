@@ -115,6 +115,33 @@ def test_counts_are_those_of_the_replies(server):
     assert len(replies) == 3
 
 
+def test_tokens_are_counted_once_however_they_come(server):
+    """Several answers, cached prompts, guessed tokens, and one whose client leaves: the sums are those of the usage."""
+    before = page(server)
+    base = {"prompt": "one two three " * 30, "max_tokens": 24, "temperature": 0, "ignore_eos": True}
+    bodies = [base, base, {**base, "n": 3, "temperature": 1, "seed": 2}, {**base, "prompt": [base["prompt"], "another one"]},
+              {**base, "speculation": "ngram", "max_tokens": 40}, {**base, "best_of": 3, "n": 2, "temperature": 1, "seed": 4},
+              {**base, "max_tokens": 7, "stop": ["two"], "ignore_eos": False}]
+    replies = [server.post("/v1/completions", body).json() for body in bodies]
+    usage = [r["usage"] for r in replies]
+    server.wait_until(lambda: page(server).value("millrace_requests_in_flight") == 0)
+    after = page(server)
+
+    def grown(name):
+        return after.sum(name) - before.sum(name)
+
+    details = [(u["prompt_tokens_details"], u["completion_tokens_details"]) for u in usage]
+    assert [len(r["choices"]) for r in replies] == [1, 1, 3, 2, 1, 2, 1]
+    assert usage[2]["completion_tokens"] == 3 * 24 and usage[2]["prompt_tokens"] == usage[0]["prompt_tokens"]
+    assert details[1][0]["cached_tokens"] > 0 and details[4][1]["accepted_prediction_tokens"] > 0
+    assert grown("millrace_prompt_tokens_total") == sum(u["prompt_tokens"] for u in usage)
+    assert grown("millrace_generation_tokens_total") == sum(u["completion_tokens"] for u in usage)
+    assert grown("millrace_prompt_tokens_cached_total") == sum(prompt["cached_tokens"] for prompt, _ in details)
+    drafted = sum(answer[k + "_prediction_tokens"] for _, answer in details for k in ("accepted", "rejected"))
+    assert grown("millrace_speculation_drafted_tokens_total") >= drafted > 0
+    assert grown("millrace_speculation_accepted_tokens_total") >= sum(a["accepted_prediction_tokens"] for _, a in details)
+
+
 def test_the_stages_sum_to_the_duration(server):
     server.post("/completion", PROMPT)
     server.wait_until(lambda: page(server).value("millrace_request_duration_seconds_count") > 0)
