@@ -15,7 +15,7 @@ from pathlib import Path
 
 sys.path.append(str(Path(__file__).resolve().parent.parent / "cli"))
 
-from program import MILLRACE, PATIENCE_S, SMOLLM2, needs_smollm2, run  # noqa: E402,F401
+from program import GEMMA, MILLRACE, PATIENCE_S, SMOLLM2, needs_gemma, needs_smollm2, run  # noqa: E402,F401
 
 # A context and a batch that fit small machines; later options win.
 OPTIONS = ("--port", "0", "-c", "2048", "--max-batch-size", "8")
@@ -133,6 +133,12 @@ class Server:
 
     def __exit__(self, *_):
         self.close()
+
+
+def memory_kb(pid):
+    """Resident memory of a process."""
+    with open(f"/proc/{pid}/status") as f:
+        return int(next(line.split()[1] for line in f if line.startswith("VmRSS")))
 
 
 def raw_request(method, path, body=b"", headers=(), connection="close"):

@@ -1,5 +1,6 @@
 """A client that leaves takes its requests along, wherever they are, and nobody else's."""
 import json
+import re
 import socket
 import struct
 import threading
@@ -7,7 +8,7 @@ import time
 
 import pytest
 
-from server import Server, needs_smollm2, raw_request, read_until
+from server import Server, memory_kb, needs_smollm2, raw_request, read_until
 
 pytestmark = needs_smollm2
 
@@ -25,6 +26,10 @@ def server():
 def one_slot():
     with Server("--max-batch-size", "1") as s:
         yield s
+
+
+def count(server, series):
+    return sum(float(v) for v in re.findall(rf"^millrace_{series}.* (\S+)$", server.get("/metrics").body.decode(), re.M))
 
 
 def ask(server, **fields):
@@ -68,10 +73,17 @@ def test_all_answers_of_one_request_end(server):
 
 
 def test_many_leave_one_after_the_other(server):
-    for i in range(50):
-        c = ask(server, stream=i % 2 == 0)
-        leave(c, ("close", "reset", "half")[i % 3])
-    server.wait_until(lambda: server.load() == 0, timeout=30)
+    def leave_early(n):
+        for i in range(n):
+            leave(ask(server, stream=i % 2 == 0), ("close", "reset", "half")[i % 3])
+        server.wait_until(lambda: server.load() == 0, timeout=30)
+        server.wait_until(lambda: count(server, "requests_in_flight") == 0)
+
+    leave_early(50)
+    resident, cancelled = memory_kb(server.pid), count(server, 'requests_total{.*outcome="cancelled"')
+    leave_early(150)
+    assert count(server, 'requests_total{.*outcome="cancelled"') > cancelled + 50  # some are gone before they are read
+    assert memory_kb(server.pid) - resident < 4000
     assert server.post("/completion", {**LONG, "n_predict": 3}).json()["tokens_predicted"] == 3
 
 

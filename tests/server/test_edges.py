@@ -1,5 +1,6 @@
 """HTTPS, signals and traces, and one client's long prompt beside another's stream."""
 import json
+import re
 import shutil
 import signal
 import ssl
@@ -104,25 +105,37 @@ def test_a_trace_is_passed_through(server):
     assert server.get("/health").headers["traceparent"] is None
 
 
-def test_a_stream_goes_on_beside_a_long_prompt(server):
-    """Its prompt is computed in pieces, between which the other's tokens come."""
-    fields = {"ignore_eos": True, "temperature": 0}
+def contents(stream):
+    """The texts of a stream's events, as far as they are whole."""
+    lines = re.findall(rb"data: (\{.*\})\n\n", re.sub(rb"\r\n[0-9a-f]+\r\n", b"", stream))
+    return [json.loads(line)["content"] for line in lines]
+
+
+def test_a_stream_goes_on_beside_long_prompts(server):
+    """Their prompts are computed in pieces, between which the other's tokens come, and whoever has a short prompt is answered."""
+    fields, n_long = {"ignore_eos": True, "temperature": 0}, 2
     body = json.dumps({**fields, "prompt": "Once", "n_predict": 1500, "stream": True}).encode()
+    long = [{**fields, "prompt": f"{i} " + "a b c d " * 150, "n_predict": 3} for i in range(n_long)]
+    alone = [server.post("/completion", {**f, "cache_salt": "alone"}).json()["content"] for f in long]
     with server.connect() as a:
         a.sendall(raw_request("POST", "/completion", body))
-        read_until(a, b"data: ")
-        reply = []
-        long = threading.Thread(target=lambda: reply.append(
-            server.post("/completion", {**fields, "prompt": "a b c d " * 150, "n_predict": 1})))
-        server.wait_until(lambda: server.load() == 1)
-        long.start()
-        server.wait_until(lambda: server.load() == 2)
-        n_events = 0
-        while not reply:
-            n_events += a.recv(65536).count(b"data: ")
-        long.join()
-        assert reply[0].json()["tokens_evaluated"] > 500
-        assert n_events >= 2
+        got = read_until(a, b"data: ")
+        reply, short = {}, []
+        threads = [threading.Thread(target=lambda i=i: reply.update({i: server.post("/completion", long[i]).json()})) for i in range(n_long)]
+        for t in threads:
+            t.start()
+        server.wait_until(lambda: server.load() == 1 + n_long or reply)
+        while len(reply) < n_long:
+            short += [len(reply)] if server.post("/completion", {**fields, "prompt": f"{len(short)}", "n_predict": 1}).status == 200 else []
+            got += a.recv(65536)
+        n_events = len(contents(got))
+    for t in threads:
+        t.join()
+    assert [reply[i]["content"] for i in range(n_long)] == alone
+    assert all(r["tokens_evaluated"] > 500 for r in reply.values())
+    assert n_events >= 2 and short[0] < n_long  # some came before the last of the long ones
+    whole = server.post("/completion", {**fields, "prompt": "Once", "n_predict": n_events}).json()["content"]
+    assert whole.startswith("".join(contents(got)).rstrip("\ufffd"))
 
 
 def test_two_requests_sent_at_once_are_answered_in_order(server):

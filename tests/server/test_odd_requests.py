@@ -1,6 +1,7 @@
 """Odd but frequent requests, which other servers answer with 500, with half an answer, or never again."""
 import json
 import threading
+from contextlib import contextmanager
 
 import pytest
 
@@ -32,6 +33,27 @@ def strict(tmp_path_factory):
     path.write_text(STRICT_TEMPLATE)
     with Server("--chat-template-file", path) as s:
         yield s
+
+
+@pytest.fixture(scope="module")
+def alone(server):
+    return neighbour(server)
+
+
+def neighbour(server):
+    return chat(server, max_tokens=30, ignore_eos=True).json()["choices"][0]["message"]["content"]
+
+
+@contextmanager
+def beside(server, alone):
+    """Meanwhile another request runs, which is answered as it is alone."""
+    got = []
+    thread = threading.Thread(target=lambda: got.append(neighbour(server)))
+    thread.start()
+    server.wait_until(lambda: server.load() > 0 or got)
+    yield
+    thread.join()
+    assert got == [alone]
 
 
 def is_fine(server):
@@ -103,9 +125,10 @@ def test_what_a_template_refuses_is_told_in_its_words(strict, messages, told):
     ({"logit_bias": {"AI": -100}}, "logit_bias"), ({"logit_bias": {"10": 1e9}}, "logit_bias"),
     ({"logit_bias": {"10": "x"}}, "logit_bias"), ({"prompt": [-1]}, "prompt"), ({"prompt": [49152]}, "prompt"),
     ({"prompt": [4294967297]}, "prompt"), ({"prompt": [1.5]}, "prompt"), ({"prompt": [1e300]}, "prompt")])
-def test_ids_beyond_the_vocabulary_are_named(server, fields, param):
-    reply = server.post("/v1/completions", {"prompt": "a", "max_tokens": 1, **fields})
-    assert reply.status == 400 and param in reply.json()["error"]["param"], reply.body
+def test_ids_beyond_the_vocabulary_are_named_and_a_neighbour_goes_on(server, alone, fields, param):
+    with beside(server, alone):
+        reply = server.post("/v1/completions", {"prompt": "a", "max_tokens": 1, **fields})
+        assert reply.status == 400 and param in reply.json()["error"]["param"], reply.body
 
 
 # ---- constraints ----
@@ -117,16 +140,11 @@ def test_ids_beyond_the_vocabulary_are_named(server, fields, param):
     {"response_format": {"type": "json_schema", "json_schema": {"name": "x"}}}, {"response_format": {"type": "yaml"}},
     {"grammar": "root ::= other"}, {"grammar": "root ::= root \"a\""}, {"grammar": "start ::= \"a\""},
     {"grammar": "root ::= \"a\"", "response_format": {"type": "json_object"}}])
-def test_a_constraint_that_cannot_be_kept_is_refused_and_a_neighbour_goes_on(server, fields):
-    alone = chat(server, max_tokens=30, ignore_eos=True).json()["choices"][0]["message"]["content"]
-    beside = []
-    neighbour = threading.Thread(target=lambda: beside.append(chat(server, max_tokens=30, ignore_eos=True).json()))
-    neighbour.start()
-    for stream in (False, True):
-        reply = chat(server, stream=stream, max_tokens=5, **fields)
-        assert reply.status == 400 and reply.json()["error"]["message"], reply.body
-    neighbour.join()
-    assert beside[0]["choices"][0]["message"]["content"] == alone
+def test_a_constraint_that_cannot_be_kept_is_refused_and_a_neighbour_goes_on(server, alone, fields):
+    with beside(server, alone):
+        for stream in (False, True):
+            reply = chat(server, stream=stream, max_tokens=5, **fields)
+            assert reply.status == 400 and reply.json()["error"]["message"], reply.body
 
 
 @pytest.mark.parametrize("schema", [True, {}])

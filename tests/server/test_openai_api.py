@@ -1,6 +1,7 @@
 """OpenAI's endpoints of a real server, over HTTP: SmolLM2 answers."""
 import concurrent.futures
 import json
+import re
 
 import pytest
 
@@ -70,10 +71,11 @@ def test_a_character_over_several_tokens_is_whole_or_one_replacement(server):
     whole = chat(server, **fields).json()["choices"][0]
     assert whole["message"]["content"] == text and whole["finish_reason"] == "stop"
     assert joined(events(chat(server, stream=True, **fields)), "content") == text
-    for n in range(1, 16, 2):
+    for n in range(1, 16):
         cut = chat(server, max_tokens=n, logprobs=True, **fields).json()["choices"][0]
-        streamed = joined(events(chat(server, max_tokens=n, stream=True, **fields)), "content")
-        assert streamed == cut["message"]["content"]
+        chunks = events(chat(server, max_tokens=n, stream=True, **fields))
+        assert joined(chunks, "content") == cut["message"]["content"]
+        assert "\ufffd" not in joined(chunks, "content")[:-1] and cut["finish_reason"] == "length"
         raw = bytes(b for token in cut["logprobs"]["content"] for b in token["bytes"])
         assert text.encode().startswith(raw)
         assert cut["message"]["content"].rstrip("\ufffd") == text[:len(cut["message"]["content"].rstrip("\ufffd"))]
@@ -88,11 +90,15 @@ def test_a_stop_string_is_never_told(server):
 
 
 def test_bytes_that_are_no_text_become_replacements(server):
-    for bias, text in [({"219": 100}, "\ufffd" * 4), ({"151": 100}, "\ufffd" * 4)]:
-        body = {"prompt": "a", "max_tokens": 4, "temperature": 0, "logit_bias": bias}
-        assert server.post("/v1/completions", body).json()["choices"][0]["text"] == text
-        chunks = events(server.post("/v1/completions", {**body, "stream": True}))
-        assert "".join(c["choices"][0]["text"] for c in chunks) == text
+    """0x81, which begins nothing, and 0xCC, which begins a character that never ends; then text behind such bytes."""
+    behind = server.post("/tokenize", {"content": "ab"}).json()["tokens"]
+    for fields, text in [({"logit_bias": {"219": 100}}, "\ufffd" * 4), ({"logit_bias": {"151": 100}}, "\ufffd" * 4),
+                         ({"prompt": [219, 151, *behind], "max_tokens": 0, "echo": True}, "\ufffd\ufffdab")]:
+        for scores in ({}, {"logprobs": 1}):
+            body = {"prompt": "a", "max_tokens": 4, "temperature": 0, **fields, **scores}
+            assert server.post("/v1/completions", body).json()["choices"][0]["text"] == text
+            chunks = events(server.post("/v1/completions", {**body, "stream": True}))
+            assert "".join(c["choices"][0]["text"] for c in chunks) == text
 
 
 def test_a_call_that_was_cut_is_not_told_as_one(server):
@@ -104,20 +110,45 @@ def test_a_call_that_was_cut_is_not_told_as_one(server):
         calls = whole["message"].get("tool_calls") or []
         assert arguments == "".join(c["function"]["arguments"] for c in calls)
         assert [c["choices"][0]["finish_reason"] for c in chunks][-1] == whole["finish_reason"]
+        pieces = [p for c in chunks for p in c["choices"][0]["delta"].get("tool_calls") or []]
+        for index in {p["index"] for p in pieces}:
+            first, *rest = [p for p in pieces if p["index"] == index]
+            assert first["id"] and first["type"] == "function" and first["function"]["name"] == "get_weather"
+            assert not any(p.get("id") or p["function"].get("name") for p in rest)
         assert whole["finish_reason"] in ("length", "tool_calls")
         if whole["finish_reason"] == "tool_calls":
             assert all(set(json.loads(c["function"]["arguments"])) == {"city", "unit"} for c in calls)
             assert whole["message"]["content"] is None
 
 
-def test_an_object_ends_with_its_brace(server):
-    for temperature in (0, 1):
-        body = {"messages": [{"role": "user", "content": "Reply with an example object."}], "max_tokens": 400, "seed": 5,
-                "temperature": temperature, "response_format": {"type": "json_object"}, "logit_bias": {"198": 20}}
-        choice = server.post("/v1/chat/completions", body).json()["choices"][0]
-        if choice["finish_reason"] == "stop":
-            json.loads(choice["message"]["content"])
-            assert choice["message"]["content"].endswith("}")
+STRING = re.compile(r'"(?:[^"\\]|\\.)*"?')
+INTEGER = {"type": "json_schema", "json_schema": {"name": "x", "schema": {
+    "type": "object", "properties": {"v": {"type": "integer", "minimum": -99, "maximum": 99}}, "required": ["v"],
+    "additionalProperties": False}}}
+
+
+def longest_blank(text):
+    """The most blanks in a row outside of strings."""
+    return max((len(blank) for blank in re.findall(r"\s+", STRING.sub("s", text))), default=0)
+
+
+@pytest.mark.parametrize("prompt", ["Reply with an example object.", "\n\n\n"])
+@pytest.mark.parametrize("newlines", [{"198": 20}, {"198": 100}], ids=["bias 20", "bias 100"])
+def test_blanks_in_json_are_few_and_it_ends_with_its_brace(server, prompt, newlines):
+    """However much the model would like to go on with line breaks."""
+    body = {"messages": [{"role": "user", "content": prompt}], "seed": 5, "logit_bias": newlines}
+    for temperature, n in ((0, 1), (1, 3)):
+        for shape, tokens in ((INTEGER, 300), ({"type": "json_object"}, 60)):
+            reply = server.post("/v1/chat/completions", {**body, "temperature": temperature, "n": n, "response_format": shape,
+                                                         "max_tokens": tokens, "logprobs": True}).json()
+            for choice in reply["choices"]:
+                text = choice["message"]["content"]
+                assert longest_blank(text) <= 20, text
+                if shape is INTEGER or choice["finish_reason"] == "stop":
+                    assert choice["finish_reason"] == "stop" and text.endswith("}") and json.loads(text) is not None
+            told = sum(len(c["logprobs"]["content"]) for c in reply["choices"])
+            ended = sum(c["finish_reason"] == "stop" for c in reply["choices"])  # the token that ends has no text
+            assert told <= reply["usage"]["completion_tokens"] <= told + ended
 
 
 @pytest.mark.parametrize("fields, param", [

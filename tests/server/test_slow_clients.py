@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from server import Server, needs_smollm2, raw_request, read_until
+from server import Server, memory_kb, needs_smollm2, raw_request, read_until
 
 pytestmark = needs_smollm2
 
@@ -112,11 +112,6 @@ def test_what_is_no_request_is_4xx_or_closed(impatient, text):
             reply = b""
         assert reply == b"" or reply[9:10] in (b"4", b"5") and reply[9:12] in (b"400", b"404", b"405", b"501", b"505")
     assert impatient.get("/health").status == 200
-
-
-def memory_kb(pid):
-    with open(f"/proc/{pid}/status") as f:
-        return int(next(line.split()[1] for line in f if line.startswith("VmRSS")))
 
 
 def cpu_s(pid):
