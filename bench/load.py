@@ -5,7 +5,8 @@
 
 Conversations come from models/sharegpt.json (scripts/fetch_models.py sharegpt). A user walks through one after the other; what stands in a
 prompt as an earlier answer is the recorded one, and each answer is made as long as the recorded one (`ignore_eos`, `max_tokens`), so that every
-server gets the same work. Figures are of the time after --warm-up: tokens that arrived in it, first tokens of requests sent in it.
+server gets the same work. Figures are of the time after --warm-up: tokens that arrived in it, and among them first ones, whenever their
+requests were sent: where users queue for longer than the run those of the beginning are all that are answered.
 A refusal (429, or 503 with Retry-After) is counted apart, and sent again when the server said; everything else that gives no whole answer
 is an error."""
 import argparse
@@ -148,7 +149,7 @@ class Load:
         self.n_tokens += self.is_counted(at[-1])
         if len(at) > 1 and self.is_counted(at[-1]):
             self.gaps.append(at[-1] - at[-2])
-        if len(at) == 1 and self.is_counted(sent_at):
+        if len(at) == 1 and self.is_counted(at[-1]):
             self.first.append(at[0] - sent_at)
             self.first_with_waits.append(at[0] - asked_at)
 

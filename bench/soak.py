@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Does memory stay flat? Users of all kinds for a long time; the server's resident memory, into docs/serving.md and docs/soak.svg.
 
-    bench/soak.py models/SmolLM2-135M-Instruct.Q4_1.gguf [--seconds 3600] [--users 12]
+    bench/soak.py models/SmolLM2-135M-Instruct.Q4_1.gguf [--minutes 60] [--users 12]
 
 Each user asks again and again for something else, chosen by a seeded generator: chats that stream, real conversations, completions with several
 answers, constrained answers, embeddings, token counts, prompts of thousands of tokens, requests that are wrong, and clients that leave in the
@@ -151,7 +151,7 @@ def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("model", nargs="?", type=Path)
     p.add_argument("--millrace", default=str(ROOT / "build/millrace"))
-    p.add_argument("--seconds", type=float, default=3600)
+    p.add_argument("--minutes", type=float, default=60)
     p.add_argument("--users", type=int, default=12)
     p.add_argument("--ctx", type=int, default=4096)
     p.add_argument("--kv-tokens", type=int, default=24576)
@@ -159,6 +159,7 @@ def main():
     p.add_argument("--conversations", type=Path, default=ROOT / "models/sharegpt.json")
     p.add_argument("--output", type=Path, default=ROOT / "docs")
     a = p.parse_args()
+    a.seconds = 60 * a.minutes
     kept = ROOT / "build/soak.json"
     if a.model is not None:
         kept.write_text(json.dumps(measure(a)))
