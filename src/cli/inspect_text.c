@@ -1,6 +1,8 @@
 /* inspect_text.c: a model file for people. */
 #include "cli/inspect.h"
 
+#include "quant/sparse.h"
+
 enum {
     MAX_ELEMENTS = 6, /* of an array that are shown */
     MAX_TEXT = 120    /* bytes of a string that are shown */
@@ -86,9 +88,12 @@ static void add_tensor(struct string_buffer *out, const struct gguf_tensor *t, c
 
 static void add_types(struct string_buffer *out, const struct gguf *g)
 {
+    int n_dense = 0;
+    while (quant_at(n_dense) != NULL)
+        n_dense++;
     const struct quant *q;
     string_buffer_puts(out, "\nTypes\n");
-    for (int k = 0; (q = quant_at(k)) != NULL; k++) {
+    for (int k = 0; (q = k < n_dense ? quant_at(k) : quant_sparse_at(k - n_dense)) != NULL; k++) {
         int64_t n = 0, n_weight = 0;
         uint64_t bytes = 0;
         for (int i = 0; i < gguf_n_tensors(g); i++) {

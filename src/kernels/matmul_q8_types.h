@@ -19,6 +19,13 @@
     X(q6_k, QUANT_Q6_K)                                                                                                        \
     X(iq4_nl, QUANT_IQ4_NL)
 
+/* Those that store half of the weights; not every instruction set has products of its own for them. */
+#define MATMUL_Q8_SPARSE_TYPES(X)                                                                                              \
+    X(q8_0_2of4, QUANT_Q8_0_2OF4)                                                                                              \
+    X(q8_0_4of8, QUANT_Q8_0_4OF8)                                                                                              \
+    X(q4_0_2of4, QUANT_Q4_0_2OF4)                                                                                              \
+    X(q4_0_4of8, QUANT_Q4_0_4OF8)
+
 #define MATMUL_Q8_RUN(name, type)                                                                                              \
     static void run_##name(float *out, size_t ld_out, const void *packed, const void *x, size_t ld_x, int n_row, int n_out,    \
                            int n_in)                                                                                           \

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/fp16.h"
+#include "kernels/panel_sparse.h"
 
 static uint32_t load_u32(const uint8_t *p)
 {
@@ -67,6 +68,10 @@ static void store_unit(struct panel_format f, uint8_t *unit, const struct panel_
         }
         uint8_t *plane = body + panel_scale_bytes(f) + 4 * o;
         int low = 0;
+        if (f.pattern != PANEL_ALL) {
+            sparse_store(f, plane, row);
+            continue;
+        }
         if (f.byte)
             plane = store_plane(plane, u, 8, 0);
         if (f.nibble) {
@@ -137,6 +142,10 @@ void panel_column(struct panel_column *c, enum quant_type type, const void *pane
     uint8_t u[Q8_BLOCK] = {0};
     const uint8_t *plane = body + panel_scale_bytes(f) + 4 * o;
     int low = 0;
+    if (f.pattern != PANEL_ALL) {
+        sparse_load(f, c->q, plane);
+        return;
+    }
     if (f.byte)
         plane = load_plane(u, plane, 8, 0);
     if (f.nibble) {

@@ -8,7 +8,12 @@
  *   nibble  4 x 64 bytes: bits 0-3 of u; steps 2 t and 2 t + 1 in the low and high half of plane t
  *   two     2 x 64 bytes: two bits of u; step 4 t + j at bits 2 j of plane t
  *   one     1 x 64 bytes: one bit of u; step s at bit s
- * The planes stand in this order and hold the bits of u from the lowest up, the lowest in the first plane. */
+ * The planes stand in this order and hold the bits of u from the lowest up, the lowest in the first plane.
+ * Sparse types (quant/sparse.h) store 16 of the 32 weights of a block: 4 steps, of which step t holds the 4 stored ones of k
+ * from 8 t to 8 t + 7 in 4 slots. Their planes are half as many, behind one that says where the slots stand, 4 bytes an output:
+ *   2 of 4   byte j, bits 2 t: where slot j of step t stands in its four k, slots 0 and 1 in the first, 2 and 3 in the second
+ *   4 of 8   byte t: the map of step t. Stored weights of its low nibble fill slots from 0 up, those of the high one from 3
+ * down */
 #ifndef KERNELS_PANEL_H
 #define KERNELS_PANEL_H
 
@@ -23,6 +28,8 @@ enum {
     PANEL_STEP = 4 * PANEL_NR,   /* bytes of 4 k of each output */
     PANEL_STEPS = Q8_BLOCK / 4,  /* steps in a block */
     PANEL_HALVES = 2 * PANEL_NR, /* bytes of 16 f16, or of two integers an output */
+    PANEL_SLOTS = 4,             /* of a step of a sparse type */
+    PANEL_KEPT_STEPS = 4,        /* in a block of a sparse type */
     PANEL_UNIT_MAX = 8,          /* blocks in a unit */
     PANEL_PAD = 64               /* alignment of panels in memory */
 };
@@ -34,11 +41,18 @@ enum panel_scale {
     PANEL_SCALE_NIBBLES /* as before; low half of a byte: scale, high half: minimum, both unsigned */
 };
 
+enum panel_pattern {
+    PANEL_ALL,
+    PANEL_2_OF_4,
+    PANEL_4_OF_8
+};
+
 struct panel_format {
     uint8_t n_block; /* blocks in a unit; 0: no such format */
     bool has_min;    /* the head holds m; the K types store it negated */
     enum panel_scale scale;
     bool byte, nibble, two, one; /* which planes */
+    enum panel_pattern pattern;
     uint8_t offset;
     uint8_t file_bytes; /* of a unit of one row */
 };
@@ -58,6 +72,10 @@ static const struct panel_format panel_formats[QUANT_TYPE_END] = {
                       .n_block = 1,
                       .nibble = true,
                       .offset = 128}, /* the nibble is an index into panel_iq4_nl */
+    [QUANT_Q8_0_2OF4] = {.file_bytes = 22, .n_block = 1, .byte = true, .pattern = PANEL_2_OF_4, .offset = 128},
+    [QUANT_Q8_0_4OF8] = {.file_bytes = 22, .n_block = 1, .byte = true, .pattern = PANEL_4_OF_8, .offset = 128},
+    [QUANT_Q4_0_2OF4] = {.file_bytes = 14, .n_block = 1, .nibble = true, .pattern = PANEL_2_OF_4, .offset = 8},
+    [QUANT_Q4_0_4OF8] = {.file_bytes = 14, .n_block = 1, .nibble = true, .pattern = PANEL_4_OF_8, .offset = 8},
 };
 
 /* u of IQ4_NL's 16 values. */
@@ -67,7 +85,7 @@ static inline size_t panel_head_bytes(struct panel_format f) { return (size_t)PA
 static inline size_t panel_scale_bytes(struct panel_format f) { return f.scale == PANEL_SCALE_NONE ? 0 : PANEL_HALVES; }
 static inline size_t panel_body_bytes(struct panel_format f)
 {
-    const int n_plane = 8 * f.byte + 4 * f.nibble + 2 * f.two + f.one;
+    const int n_all = 8 * f.byte + 4 * f.nibble + 2 * f.two + f.one, n_plane = f.pattern == PANEL_ALL ? n_all : 1 + n_all / 2;
     return panel_scale_bytes(f) + (size_t)n_plane * PANEL_STEP;
 }
 static inline size_t panel_unit_bytes(struct panel_format f) { return panel_head_bytes(f) + f.n_block * panel_body_bytes(f); }
@@ -75,9 +93,10 @@ static inline int panel_unit_weights(struct panel_format f) { return f.n_block *
 
 /* A unit of one row of the file, taken apart. */
 struct panel_row {
-    uint8_t u[PANEL_UNIT_MAX * Q8_BLOCK];
-    uint8_t scale[PANEL_UNIT_MAX][2]; /* for each block the bytes of its scale part */
-    uint16_t d, m;                    /* f16 */
+    uint8_t u[PANEL_UNIT_MAX * Q8_BLOCK]; /* of sparse types the stored ones */
+    uint8_t map[PANEL_KEPT_STEPS];        /* sparse types: which those are */
+    uint8_t scale[PANEL_UNIT_MAX][2];     /* for each block the bytes of its scale part */
+    uint16_t d, m;                        /* f16 */
 };
 typedef void panel_reader(struct panel_row *row, const uint8_t *block);
 

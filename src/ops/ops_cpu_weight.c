@@ -4,6 +4,7 @@
 
 #include "base/memory.h"
 #include "ops/ops_cpu.h"
+#include "quant/sparse.h"
 
 /* The type that a matrix is kept as; wider ones than `bits` become `narrow`. */
 struct form {
@@ -75,7 +76,8 @@ const char *cpu_weight_kernel_name(const struct weight *w) { return ((const stru
 enum failure {
     FAILED_NOT,
     FAILED_MEMORY,
-    FAILED_NOT_FINITE
+    FAILED_NOT_FINITE,
+    FAILED_PATTERN
 };
 
 struct packing {
@@ -115,6 +117,9 @@ static void check_rows(struct packing *p, const struct quant *q, const char *row
         if (!quant_is_finite(q, rows + (size_t)i * row_bytes, n_in)) {
             atomic_store(&p->bad_row, first + i);
             atomic_store(&p->failed, FAILED_NOT_FINITE);
+        } else if (!quant_keeps_pattern(q, rows + (size_t)i * row_bytes, n_in)) {
+            atomic_store(&p->bad_row, first + i);
+            atomic_store(&p->failed, FAILED_PATTERN);
         }
 }
 
@@ -155,6 +160,9 @@ enum mr_status cpu_weight_pack(struct device *d, const struct weight *out, const
     case FAILED_NOT_FINITE:
         return mr_fail(err, MR_BAD_FORMAT, "row %d has a NaN or an infinity%s", atomic_load(&p.bad_row),
                        p.kept == w->quant ? "" : ", or has one once it is converted");
+    case FAILED_PATTERN:
+        return mr_fail(err, MR_BAD_FORMAT, "row %d stores more or fewer weights of a group than %s", atomic_load(&p.bad_row),
+                       w->quant->name);
     }
     return MR_OK;
 }

@@ -1,7 +1,7 @@
 /* finite.c: looks for NaN and infinity in rows of weights. A block of integers is finite where its f16 scales are. */
 #include <string.h>
 
-#include "quant/quant.h"
+#include "quant/sparse.h"
 
 enum {
     MAX_SCALES = 2
@@ -14,9 +14,10 @@ struct scales {
 };
 
 static const struct scales scales_of[QUANT_TYPE_END] = {
-    [QUANT_F16] = {1, {0}},     [QUANT_Q4_0] = {1, {0}},    [QUANT_Q4_1] = {2, {0, 2}},   [QUANT_Q5_0] = {1, {0}},
-    [QUANT_Q5_1] = {2, {0, 2}}, [QUANT_Q8_0] = {1, {0}},    [QUANT_Q2_K] = {2, {80, 82}}, [QUANT_Q3_K] = {1, {108}},
-    [QUANT_Q4_K] = {2, {0, 2}}, [QUANT_Q5_K] = {2, {0, 2}}, [QUANT_Q6_K] = {1, {208}},    [QUANT_IQ4_NL] = {1, {0}},
+    [QUANT_F16] = {1, {0}},       [QUANT_Q4_0] = {1, {0}},      [QUANT_Q4_1] = {2, {0, 2}},   [QUANT_Q5_0] = {1, {0}},
+    [QUANT_Q5_1] = {2, {0, 2}},   [QUANT_Q8_0] = {1, {0}},      [QUANT_Q2_K] = {2, {80, 82}}, [QUANT_Q3_K] = {1, {108}},
+    [QUANT_Q4_K] = {2, {0, 2}},   [QUANT_Q5_K] = {2, {0, 2}},   [QUANT_Q6_K] = {1, {208}},    [QUANT_IQ4_NL] = {1, {0}},
+    [QUANT_Q8_0_2OF4] = {1, {0}}, [QUANT_Q8_0_4OF8] = {1, {0}}, [QUANT_Q4_0_2OF4] = {1, {0}}, [QUANT_Q4_0_4OF8] = {1, {0}},
 };
 
 /* All bits of the exponent are set. */
@@ -48,6 +49,9 @@ bool quant_is_finite(const struct quant *q, const void *blocks, size_t n)
     for (size_t i = 0; i < n / (size_t)q->block; i++, p += q->bytes) {
         if (q->type == QUANT_BF16)
             bad |= has_16(p, 0x7f80);
+        if (q->type == QUANT_BF16_2OF4 || q->type == QUANT_BF16_4OF8)
+            for (int k = 0; k < SPARSE_KEPT; k++)
+                bad |= has_16(p + SPARSE_MAP + 2 * k, 0x7f80);
         for (int k = 0; k < s.n; k++)
             bad |= has_16(p + s.at[k], 0x7c00);
     }

@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "quant/sparse.h"
 #include "quant/types.h"
 
 /* One row per block type. */
@@ -23,6 +24,9 @@ const struct quant *quant_find(uint32_t type)
     for (int i = 0; i < N_QUANTS; i++)
         if ((uint32_t)table[i]->type == type)
             return table[i];
+    for (int i = 0; quant_sparse_at(i) != NULL; i++)
+        if ((uint32_t)quant_sparse_at(i)->type == type)
+            return quant_sparse_at(i);
     return NULL;
 }
 
@@ -31,6 +35,9 @@ const struct quant *quant_find_name(const char *name)
     for (int i = 0; i < N_QUANTS; i++)
         if (strcmp(table[i]->name, name) == 0)
             return table[i];
+    for (int i = 0; quant_sparse_at(i) != NULL; i++)
+        if (strcmp(quant_sparse_at(i)->name, name) == 0)
+            return quant_sparse_at(i);
     return NULL;
 }
 

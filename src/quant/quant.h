@@ -1,6 +1,7 @@
 /* quant.h: block types of weights: layout, encode, decode. One file per type, one row in quant.c.
  * A block type stores `block` consecutive weights of a row in `bytes` bytes. Numbers and layouts are those of the
- * GGUF specification (ggml type ids); decode is bit-identical to the PyPI package gguf. */
+ * GGUF specification (ggml type ids); decode is bit-identical to the PyPI package gguf. Types that store only some weights
+ * (sparse.h) are ours. */
 #ifndef QUANT_QUANT_H
 #define QUANT_QUANT_H
 
@@ -23,7 +24,13 @@ enum quant_type { /* ids in a file */
     QUANT_Q6_K = 14,
     QUANT_IQ4_NL = 20,
     QUANT_BF16 = 30,
-    QUANT_TYPE_END = 31 /* one past the largest id: arrays indexed by type have this many places */
+    QUANT_Q8_0_2OF4 = 112, /* ours: sparse.h */
+    QUANT_Q8_0_4OF8 = 113,
+    QUANT_Q4_0_2OF4 = 114,
+    QUANT_Q4_0_4OF8 = 115,
+    QUANT_BF16_2OF4 = 116,
+    QUANT_BF16_4OF8 = 117,
+    QUANT_TYPE_END = 118 /* one past the largest id: arrays indexed by type have this many places */
 };
 
 struct quant {
@@ -41,7 +48,7 @@ struct quant {
 const struct quant *quant_find(uint32_t type);
 const struct quant *quant_find_name(const char *name);
 
-/* The i-th known type, NULL past the end. */
+/* The i-th known type that stores all weights, NULL past the end. */
 const struct quant *quant_at(int i);
 
 /* No weight among n (a multiple of block) is a NaN or an infinity: none has a scale that is. */

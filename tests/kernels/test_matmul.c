@@ -62,12 +62,12 @@ static void bench_all(struct check *c, const struct kernels *reference, const st
         return;
     memset(packed, 1, BENCH_BYTES);
     printf("%s, one thread; limit: vpmaddubsw + vpmaddwd + vpaddd, or vfmadd231ps\n", c->isa);
-    for (int i = 0; quant_at(i) != NULL; i++)
+    for (int i = 0; any_quant_at(i) != NULL; i++)
         for (enum activation a = 0; a < N_ACTIVATIONS; a++) {
-            const enum quant_type type = quant_at(i)->type;
+            const enum quant_type type = any_quant_at(i)->type;
             if (k->matmul[type][a].name != NULL && check_wanted(c, k->matmul[type][a].name) &&
                 (strcmp(c->isa, "scalar") == 0 || k->matmul[type][a].run != reference->matmul[type][a].run))
-                bench_product(c, k, quant_at(i), a, packed);
+                bench_product(c, k, any_quant_at(i), a, packed);
         }
     munmap(packed, BENCH_BYTES);
 }

@@ -4,6 +4,7 @@
 
 #include "base/fp16.h"
 #include "check.h"
+#include "quant/sparse.h"
 
 enum fill {
     FILL_RANDOM,    /* any integers, scales about 0.01 */
@@ -23,9 +24,10 @@ struct scale_place {
 static inline struct scale_place scale_place(enum quant_type type)
 {
     static const struct scale_place at[QUANT_TYPE_END] = {
-        [QUANT_Q4_0] = {0, -1}, [QUANT_Q4_1] = {0, 2},    [QUANT_Q5_0] = {0, -1},   [QUANT_Q5_1] = {0, 2},
-        [QUANT_Q8_0] = {0, -1}, [QUANT_Q2_K] = {80, 82},  [QUANT_Q3_K] = {108, -1}, [QUANT_Q4_K] = {0, 2},
-        [QUANT_Q5_K] = {0, 2},  [QUANT_Q6_K] = {208, -1}, [QUANT_IQ4_NL] = {0, -1},
+        [QUANT_Q4_0] = {0, -1},      [QUANT_Q4_1] = {0, 2},       [QUANT_Q5_0] = {0, -1},      [QUANT_Q5_1] = {0, 2},
+        [QUANT_Q8_0] = {0, -1},      [QUANT_Q2_K] = {80, 82},     [QUANT_Q3_K] = {108, -1},    [QUANT_Q4_K] = {0, 2},
+        [QUANT_Q5_K] = {0, 2},       [QUANT_Q6_K] = {208, -1},    [QUANT_IQ4_NL] = {0, -1},    [QUANT_Q8_0_2OF4] = {0, -1},
+        [QUANT_Q8_0_4OF8] = {0, -1}, [QUANT_Q4_0_2OF4] = {0, -1}, [QUANT_Q4_0_4OF8] = {0, -1},
     };
     return at[type];
 }
@@ -62,6 +64,36 @@ static inline float fill_float(struct check *c, enum fill fill)
     }
 }
 
+/* Every type: those that store all weights, then the others. */
+static inline const struct quant *any_quant_at(int i)
+{
+    int n = 0;
+    while (quant_at(n) != NULL)
+        n++;
+    return i < n ? quant_at(i) : quant_sparse_at(i - n);
+}
+
+/* Any map that the pattern allows; in extreme fills the first or the last weights of each group. */
+static inline void fill_map(struct check *c, enum fill fill, const struct quant_pattern *pattern, uint8_t *map)
+{
+    float score[Q8_BLOCK];
+    for (int i = 0; i < Q8_BLOCK; i++)
+        score[i] = fill == FILL_ALL_ONES ? (float)i : fill == FILL_ALL_ZEROS ? 0 : check_uniform(c);
+    sparse_choose(map, score, Q8_BLOCK, pattern->kept, pattern->of);
+}
+
+/* Those with float weights and a map. */
+static inline void fill_bf16_blocks(struct check *c, enum fill fill, const struct quant *q, uint8_t *rows, size_t n_block)
+{
+    for (size_t b = 0; b < n_block; b++) {
+        struct block_bf16_sparse block;
+        fill_map(c, fill, quant_pattern(q), block.map);
+        for (int i = 0; i < SPARSE_KEPT; i++)
+            block.w[i] = bf16_from_f32(fill_float(c, fill));
+        memcpy(rows + b * q->bytes, &block, sizeof block);
+    }
+}
+
 static inline void fill_blocks(struct check *c, enum fill fill, const struct quant *q, uint8_t *rows, size_t n_block)
 {
     const struct scale_place at = scale_place(q->type);
@@ -70,6 +102,8 @@ static inline void fill_blocks(struct check *c, enum fill fill, const struct qua
     for (size_t b = 0; b < n_block; b++) {
         const uint16_t first = fill_scale(c, fill), second = fill_scale(c, fill);
         memcpy(rows + b * q->bytes + at.first, &first, 2);
+        if (quant_pattern(q) != NULL)
+            fill_map(c, fill, quant_pattern(q), rows + b * q->bytes + 2);
         if (at.second >= 0)
             memcpy(rows + b * q->bytes + at.second, &second, 2);
     }
@@ -80,6 +114,10 @@ static inline uint8_t *fill_weights(struct check *c, enum fill fill, const struc
 {
     const size_t n = (size_t)n_out * (size_t)n_in;
     uint8_t *rows = check_alloc(n / (size_t)q->block * q->bytes);
+    if (quant_pattern(q) != NULL && quant_pattern(q)->dense == QUANT_BF16) {
+        fill_bf16_blocks(c, fill, q, rows, n / (size_t)q->block);
+        return rows;
+    }
     if (q->block > 1) {
         fill_blocks(c, fill, q, rows, n / (size_t)q->block);
         return rows;

@@ -12,6 +12,8 @@ struct matmul_layout {
 
 extern const struct matmul_layout layout_f32, layout_f16, layout_bf16;
 extern const struct matmul_layout layout_q4_0, layout_q4_1, layout_q5_0, layout_q5_1, layout_q8_0, layout_iq4_nl;
+extern const struct matmul_layout layout_q8_0_2of4, layout_q8_0_4of8, layout_q4_0_2of4, layout_q4_0_4of8;
+extern const struct matmul_layout layout_bf16_2of4, layout_bf16_4of8;
 extern const struct matmul_layout layout_q2_k, layout_q3_k, layout_q4_k, layout_q5_k, layout_q6_k;
 
 /* Fill one place of the table. */

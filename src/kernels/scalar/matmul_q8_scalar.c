@@ -60,5 +60,10 @@ static void run(enum quant_type type, float *out, size_t ld_out, const void *pac
 
 #define MATMUL_ISA "scalar"
 MATMUL_Q8_TYPES(MATMUL_Q8_RUN)
+MATMUL_Q8_SPARSE_TYPES(MATMUL_Q8_RUN)
 
-void matmul_q8_init_scalar(struct kernels *k) { MATMUL_Q8_TYPES(MATMUL_Q8_SET) }
+void matmul_q8_init_scalar(struct kernels *k)
+{
+    MATMUL_Q8_TYPES(MATMUL_Q8_SET)
+    MATMUL_Q8_SPARSE_TYPES(MATMUL_Q8_SET)
+}

@@ -39,6 +39,26 @@ SIMD_INLINE void half_sums_signed(enum quant_type type, __m256i isum[TILE_ROWS],
     }
 }
 
+/* Of a sparse type, offset included: the slots meet those of the eight activations of their step that stand where they do. */
+SIMD_INLINE void half_sums_sparse(enum quant_type type, __m256i isum[TILE_ROWS], const uint8_t *planes,
+                                  const struct tile_rows *rows, int n_row, int b)
+{
+    const struct panel_format f = panel_formats[type];
+    for (int r = 0; r < n_row; r++)
+        isum[r] = _mm256_setzero_si256();
+#pragma GCC unroll 4
+    for (int t = 0; t < PANEL_KEPT_STEPS; t++) {
+        const __m256i places = load_places(f.pattern, planes, t), u = load_slots(type, planes, t);
+        const __m256i w = is_signed(type) ? u : _mm256_sub_epi8(u, _mm256_set1_epi8((char)f.offset));
+        const __m256i magnitude = _mm256_abs_epi8(w);
+#pragma GCC unroll 4
+        for (int r = 0; r < n_row; r++) {
+            const __m256i x = simd_broadcast_64(q8_q(row_at(rows, r)) + b * Q8_BLOCK + 8 * t);
+            isum[r] = add_signed(isum[r], w, magnitude, _mm256_shuffle_epi8(x, places));
+        }
+    }
+}
+
 /* One half of block b times n_row rows, straight from the packed planes: the sums without offset. */
 SIMD_INLINE void half_sums(enum quant_type type, __m256i isum[TILE_ROWS], const uint8_t *planes,
                            const struct half_scales *scales, const struct tile_rows *rows, int n_row, int b)
@@ -88,10 +108,15 @@ SIMD_INLINE void add_packed_block(enum quant_type type, __m256 acc[TILE_ROWS][2]
         const __m256 d = simd_load_f16(head + 2 * SIMD_FLOATS * h);
         const __m256 m = f.has_min ? simd_load_f16(head + PANEL_HALVES + 2 * SIMD_FLOATS * h) : d;
         __m256i isum[TILE_ROWS];
-        half_sums(type, isum, planes, &scales, rows, n_row, b);
+        if (f.pattern != PANEL_ALL)
+            half_sums_sparse(type, isum, planes, rows, n_row, b);
+        else
+            half_sums(type, isum, planes, &scales, rows, n_row, b);
 #pragma GCC unroll 4
         for (int r = 0; r < n_row; r++) {
             const struct row_scales row = load_row_scales(row_at(rows, r), rows->n_in, b);
+            if (f.pattern == PANEL_ALL)
+                isum[r] = add_offset(type, isum[r], scales.pair, &row);
             acc[r][h] = add_block(type, acc[r][h], d, m, isum[r], scales.pair, &row);
         }
     }
@@ -270,7 +295,8 @@ SIMD_INLINE void tile(enum quant_type type, float (*acc)[PANEL_NR], const struct
             for (int h = 0; h < 2; h++) {
                 float *at = acc[r] + SIMD_FLOATS * h;
                 const __m256 d = _mm256_loadu_ps(w->d + SIMD_FLOATS * h), m = _mm256_loadu_ps(w->m + SIMD_FLOATS * h);
-                _mm256_storeu_ps(at, add_block(type, _mm256_loadu_ps(at), d, m, isum[r][h], w->half[h].pair, &row));
+                const __m256i sum = add_offset(type, isum[r][h], w->half[h].pair, &row);
+                _mm256_storeu_ps(at, add_block(type, _mm256_loadu_ps(at), d, m, sum, w->half[h].pair, &row));
             }
         }
     }

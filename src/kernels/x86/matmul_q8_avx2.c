@@ -7,6 +7,11 @@
 
 #define MATMUL_ISA "avx2"
 MATMUL_Q8_TYPES(MATMUL_Q8_RUN)
+MATMUL_Q8_SPARSE_TYPES(MATMUL_Q8_RUN)
 
-void matmul_q8_init_avx2(struct kernels *k) { MATMUL_Q8_TYPES(MATMUL_Q8_SET) }
+void matmul_q8_init_avx2(struct kernels *k)
+{
+    MATMUL_Q8_TYPES(MATMUL_Q8_SET)
+    MATMUL_Q8_SPARSE_TYPES(MATMUL_Q8_SET)
+}
 #endif

@@ -9,6 +9,11 @@
 
 #define MATMUL_ISA "avxvnni"
 MATMUL_Q8_TYPES(MATMUL_Q8_RUN)
+MATMUL_Q8_SPARSE_TYPES(MATMUL_Q8_RUN)
 
-void matmul_q8_init_avxvnni(struct kernels *k) { MATMUL_Q8_TYPES(MATMUL_Q8_SET) }
+void matmul_q8_init_avxvnni(struct kernels *k)
+{
+    MATMUL_Q8_TYPES(MATMUL_Q8_SET)
+    MATMUL_Q8_SPARSE_TYPES(MATMUL_Q8_SET)
+}
 #endif

@@ -46,7 +46,7 @@ SIMD_INLINE __m256i add_products(__m256i sum, __m256i u, __m256i x)
 #endif
 }
 
-SIMD_INLINE bool is_signed(enum quant_type type) { return !PANEL_VNNI && (type == QUANT_Q8_0 || type == QUANT_IQ4_NL); }
+SIMD_INLINE bool is_signed(enum quant_type type) { return !PANEL_VNNI && (panel_formats[type].byte || type == QUANT_IQ4_NL); }
 
 /* Vectors of 64 bytes that a block of 16 outputs expands to; behind signed weights stand their magnitudes. */
 SIMD_INLINE int expanded_steps(enum quant_type type) { return is_signed(type) ? 2 * PANEL_STEPS : PANEL_STEPS; }
@@ -57,14 +57,61 @@ SIMD_INLINE int n_groups(enum quant_type type) { return PANEL_STEPS / group_step
  * x. 2 x 128 x 127 fits into its 16 bits. */
 SIMD_INLINE __m256i add_signed(__m256i isum, __m256i w, __m256i magnitude, __m256i x)
 {
-    const __m256i pairs = _mm256_maddubs_epi16(magnitude, _mm256_sign_epi8(x, w));
+    const __m256i signed_x = _mm256_sign_epi8(x, w);
+#if PANEL_VNNI
+    return simd_keep(_mm256_dpbusd_avx_epi32(isum, magnitude, signed_x));
+#else
+    const __m256i pairs = _mm256_maddubs_epi16(magnitude, signed_x);
     return simd_keep(_mm256_add_epi32(isum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1))));
+#endif
+}
+
+/* The first bytes of a sparse block's index plane at one half: where each of 4 slots of step t stands, among 8 k. */
+SIMD_INLINE __m256i load_places(enum panel_pattern pattern, const uint8_t *planes, int t)
+{
+    const __m256i index = simd_load(planes);
+    if (pattern == PANEL_2_OF_4)
+        return _mm256_or_si256(simd_shift_mask(index, 2 * t, 3), _mm256_set1_epi32(0x04040000));
+    /* Of the eight values of three bits, with the fourth clear or set: the places of the set bits. */
+    const __m256i low[2] = {_mm256_setr_epi32(0, 0, 0x1, 0x0100, 0x2, 0x0200, 0x0201, 0x020100),
+                            _mm256_setr_epi32(0x3, 0x0300, 0x0301, 0x030100, 0x0302, 0x030200, 0x030201, 0x03020100)};
+    const __m256i high[2] = {
+        _mm256_setr_epi32(0, 0x04000000, 0x05000000, 0x04050000, 0x06000000, 0x04060000, 0x05060000, 0x04050600),
+        _mm256_setr_epi32(0x07000000, 0x04070000, 0x05070000, 0x04050700, 0x06070000, 0x04060700, 0x05060700, 0x04050607)};
+    return _mm256_or_si256(simd_look_up_16(low, _mm256_srli_epi32(index, 8 * t), _mm256_slli_epi32(index, 28 - 8 * t)),
+                           simd_look_up_16(high, _mm256_srli_epi32(index, 8 * t + 4), _mm256_slli_epi32(index, 24 - 8 * t)));
+}
+
+/* u of the slots of step t, signed types: u - offset. */
+SIMD_INLINE __m256i load_slots(enum quant_type type, const uint8_t *planes, int t)
+{
+    const struct panel_format f = panel_formats[type];
+    planes += PANEL_STEP;
+    if (f.byte)
+        return _mm256_xor_si256(simd_load(planes + t * PANEL_STEP), _mm256_set1_epi8((char)(is_signed(type) ? f.offset : 0)));
+    return simd_shift_mask(simd_load(planes + t / 2 * PANEL_STEP), 4 * (t % 2), 15);
+}
+
+/* u of step s, where no weight is stored that of 0. */
+SIMD_INLINE __m256i fill_step(enum quant_type type, const uint8_t *planes, int s)
+{
+    const struct panel_format f = panel_formats[type];
+    const __m256i slots = load_slots(type, planes, s / 2), places = load_places(f.pattern, planes, s / 2);
+    const __m256i here = _mm256_set1_epi32(s % 2 == 0 ? 0x03020100 : 0x07060504);
+    const int first = f.pattern == PANEL_2_OF_4 ? 2 * (s % 2) : 0, n = f.pattern == PANEL_2_OF_4 ? 2 : PANEL_SLOTS;
+    __m256i u = _mm256_set1_epi8((char)(is_signed(type) ? 0 : f.offset));
+#pragma GCC unroll 4
+    for (int j = first; j < first + n; j++)
+        u = _mm256_blendv_epi8(u, simd_spread_byte(slots, j), _mm256_cmpeq_epi8(simd_spread_byte(places, j), here));
+    return u;
 }
 
 /* u of step s of one half, signed types: u - offset. planes: the block's first plane at that half. */
 SIMD_INLINE __m256i load_step(enum quant_type type, const uint8_t *planes, int s)
 {
     const struct panel_format f = panel_formats[type];
+    if (f.pattern != PANEL_ALL)
+        return fill_step(type, planes, s);
     const __m256i sign = _mm256_set1_epi8((char)(is_signed(type) ? f.offset : 0)); /* turns the highest bit: u - 128 */
     if (f.byte)
         return _mm256_xor_si256(simd_load(planes + s * PANEL_STEP), sign);
@@ -157,14 +204,17 @@ SIMD_INLINE struct row_scales load_row_scales(const void *row, int n_in, int b)
                                simd_broadcast_32(q8_s(row, n_in) + 2 * b)};
 }
 
-/* The float operations of one block: the same in every path, hence the same bits. isum holds no offset yet, but
- * that of signed types. */
+/* The offset's part of a block's integer sum, but of signed types. */
+SIMD_INLINE __m256i add_offset(enum quant_type type, __m256i isum, __m256i pair, const struct row_scales *x)
+{
+    return panel_formats[type].offset != 0 && !is_signed(type) ? _mm256_add_epi32(isum, _mm256_madd_epi16(pair, x->s)) : isum;
+}
+
+/* The float operations of one block: the same in every path, hence the same bits. */
 SIMD_INLINE __m256 add_block(enum quant_type type, __m256 acc, __m256 d, __m256 m, __m256i isum, __m256i pair,
                              const struct row_scales *x)
 {
     const struct panel_format f = panel_formats[type];
-    if (f.offset != 0 && !is_signed(type))
-        isum = _mm256_add_epi32(isum, _mm256_madd_epi16(pair, x->s));
     acc = _mm256_fmadd_ps(_mm256_mul_ps(d, x->d), _mm256_cvtepi32_ps(isum), acc);
     if (!f.has_min)
         return acc;

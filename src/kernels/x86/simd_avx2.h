@@ -35,6 +35,14 @@ SIMD_INLINE __m256i simd_broadcast_32(const void *p)
     return _mm256_set1_epi32(v);
 }
 
+/* Eight bytes to every 64-bit lane. */
+SIMD_INLINE __m256i simd_broadcast_64(const void *p)
+{
+    int64_t v;
+    memcpy(&v, p, sizeof v);
+    return _mm256_set1_epi64x(v);
+}
+
 /* Eight f16 to floats. */
 SIMD_INLINE __m256 simd_load_f16(const void *p) { return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p)); }
 
@@ -52,6 +60,22 @@ SIMD_INLINE __m256i simd_shift_mask(__m256i v, int n, int mask)
     else if (n < 0)
         v = _mm256_slli_epi16(v, -n);
     return _mm256_and_si256(v, _mm256_set1_epi8((char)mask));
+}
+
+/* Byte j of each 32-bit lane in all four of its bytes. */
+SIMD_INLINE __m256i simd_spread_byte(__m256i v, int j)
+{
+    return _mm256_shuffle_epi8(
+        v, _mm256_add_epi8(_mm256_setr_epi32(0, 0x04040404, 0x08080808, 0x0c0c0c0c, 0, 0x04040404, 0x08080808, 0x0c0c0c0c),
+                           _mm256_set1_epi8((char)j)));
+}
+
+/* table[top bit of `which`][lowest three bits of i], each 32-bit lane by itself. */
+SIMD_INLINE __m256i simd_look_up_16(const __m256i table[2], __m256i i, __m256i which)
+{
+    return _mm256_castps_si256(_mm256_blendv_ps(_mm256_castsi256_ps(_mm256_permutevar8x32_epi32(table[0], i)),
+                                                _mm256_castsi256_ps(_mm256_permutevar8x32_epi32(table[1], i)),
+                                                _mm256_castsi256_ps(which)));
 }
 
 /* The first n (1 or more) of 16 floats. */

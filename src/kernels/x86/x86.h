@@ -6,6 +6,7 @@
 
 void matmul_q8_init_avx2(struct kernels *k);
 void matmul_f32_init_avx2(struct kernels *k);
+void matmul_bf16_sparse_init_avx2(struct kernels *k);
 void quantize_q8_init_avx2(struct kernels *k);
 void layer_init_avx2(struct kernels *k); /* norm, rope, gated products, cache writes */
 void attention_init_avx2(struct kernels *k);
