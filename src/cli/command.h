@@ -30,6 +30,7 @@ int command_prune(int argc, char **argv);
 int command_quantize(int argc, char **argv);
 int command_run(int argc, char **argv);
 int command_serve(int argc, char **argv);
+int command_sparsify(int argc, char **argv);
 int command_template(int argc, char **argv);
 int command_tokenize(int argc, char **argv);
 int command_tune(int argc, char **argv);

@@ -25,6 +25,7 @@ static const struct command commands[] = {
     {"eval", "measure what models are worth, and what a smaller one costs", command_eval},
     {"calibrate", "write statistics of activations, for quantize", command_calibrate},
     {"quantize", "write a model with smaller block types", command_quantize},
+    {"sparsify", "drop half of the weights, and store the others only", command_sparsify},
     {"precision", "measure what each precision of a model costs, and choose one", command_precision},
     {"tune", "measure which settings serve a model best here", command_tune},
     {"version", "print the version", command_version},

@@ -34,6 +34,41 @@ int calibration_n(const struct calibration *c)
     return n;
 }
 
+/* The means of one tensor's matrices into mean[n_matrix][n_in]. */
+static void take_means(float *mean, const struct met *m)
+{
+    for (int k = 0; k < m->n_matrix; k++)
+        for (int i = 0; i < m->n_in; i++) {
+            const size_t at = (size_t)k * (size_t)m->n_in + (size_t)i;
+            mean[at] = m->count[k] > 0 ? (float)(m->sum[at] / (double)m->count[k]) : 0;
+        }
+}
+
+static enum mr_status add_means(struct column_weights *to, const struct met *m, struct mr_error *err)
+{
+    const size_t n = (size_t)m->n_matrix * (size_t)m->n_in;
+    float *mean = mem_array(n, sizeof *mean);
+    if (mean == NULL)
+        return mr_fail(err, MR_NO_MEMORY, "no memory for the statistics");
+    take_means(mean, m);
+    const enum mr_status status = column_weights_add(to, m->name, mean, n, err);
+    free(mean);
+    return status;
+}
+
+enum mr_status calibration_weights(struct column_weights **out, const struct calibration *c, struct mr_error *err)
+{
+    MR_TRY(column_weights_create(out, err));
+    enum mr_status status = MR_OK;
+    for (int i = 0; i < c->n_met && status == MR_OK; i++)
+        status = add_means(*out, &c->met[i], err);
+    if (status == MR_OK)
+        return MR_OK;
+    column_weights_free(*out);
+    *out = NULL;
+    return status;
+}
+
 static struct met *find(struct calibration *c, const struct weight *w)
 {
     for (int i = 0; i < c->n_met; i++)

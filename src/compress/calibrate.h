@@ -3,6 +3,7 @@
 #ifndef COMPRESS_CALIBRATE_H
 #define COMPRESS_CALIBRATE_H
 
+#include "compress/column_weights.h"
 #include "measure/perplexity.h"
 
 enum {
@@ -18,6 +19,9 @@ enum mr_status calibrate(struct calibration **out, struct perplexity *of_text, s
                          int64_t n, const struct perplexity_options *options, struct mr_error *err);
 void calibration_free(struct calibration *c);   /* takes NULL */
 int calibration_n(const struct calibration *c); /* matrices that were met */
+
+/* As column_weights_read would give what calibration_write writes. */
+enum mr_status calibration_weights(struct column_weights **out, const struct calibration *c, struct mr_error *err);
 
 /* In the forms that people exchange: the older one where the name ends with ".dat", else GGUF. source: the text's name. */
 enum mr_status calibration_write(const struct calibration *c, const char *path, const char *source, struct mr_error *err);

@@ -56,12 +56,27 @@ static enum mr_status add_entry(struct column_weights *m, struct entry **out, co
     return e->name != NULL && e->mean != NULL ? MR_OK : no_memory(err);
 }
 
+enum mr_status column_weights_create(struct column_weights **out, struct mr_error *err)
+{
+    *out = mem_zero_array(1, sizeof **out);
+    return *out != NULL ? MR_OK : no_memory(err);
+}
+
 static enum mr_status check_values(const struct entry *e, struct mr_error *err)
 {
     for (size_t i = 0; i < e->n_value; i++)
         if (!isfinite(e->mean[i]) || e->mean[i] < 0)
             return mr_fail(err, MR_BAD_FORMAT, "entry '%s': value %zu is %g", e->name, i, (double)e->mean[i]);
     return MR_OK;
+}
+
+enum mr_status column_weights_add(struct column_weights *m, struct gguf_string tensor, const float *mean, size_t n,
+                                  struct mr_error *err)
+{
+    struct entry *e = NULL;
+    MR_TRY(add_entry(m, &e, tensor.s, tensor.n, n, err));
+    memcpy(e->mean, mean, n * sizeof *mean);
+    return check_values(e, err);
 }
 
 static bool read_int(FILE *f, int32_t *out, int32_t low, int32_t high)

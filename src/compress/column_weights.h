@@ -11,6 +11,10 @@ struct column_weights; /* opaque */
 /* Which of both forms it is the file says. BAD_FORMAT names the file and the entry; no value may be negative, NaN or infinite.
  */
 enum mr_status column_weights_read(struct column_weights **out, const char *path, struct mr_error *err);
+/* One matrix after the other, from elsewhere: mean[n] of a tensor, n its columns times its matrices. */
+enum mr_status column_weights_create(struct column_weights **out, struct mr_error *err);
+enum mr_status column_weights_add(struct column_weights *m, struct gguf_string tensor, const float *mean, size_t n,
+                                  struct mr_error *err);
 void column_weights_free(struct column_weights *m); /* takes NULL */
 int column_weights_n(const struct column_weights *m);
 

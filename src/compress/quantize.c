@@ -5,10 +5,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/statvfs.h>
 
 #include "base/memory.h"
 #include "base/thread_pool.h"
+#include "compress/room.h"
 #include "compress/slab.h"
 #include "format/gguf_write.h"
 
@@ -119,21 +119,6 @@ static enum mr_status put_values(struct job *j, struct mr_error *err)
     return gguf_put_int(j->w, type_key, GGUF_U32, mix_file_type(j->o->mix), err);
 }
 
-/* Told before the work begins, where the system can tell. */
-static enum mr_status check_room(const char *path, uint64_t bytes, struct mr_error *err)
-{
-    const char *slash = strrchr(path, '/');
-    char *folder = slash != NULL ? mem_string(path, (size_t)(slash - path) + 1) : mem_string(".", 1);
-    struct statvfs fs;
-    const bool is_known = folder != NULL && statvfs(folder, &fs) == 0;
-    free(folder);
-    if (is_known && (uint64_t)fs.f_bavail * fs.f_frsize < bytes)
-        return mr_fail(err, MR_FULL, "'%s' takes %llu MB, the disk has %llu MB left", path,
-                       (unsigned long long)(bytes / 1000000),
-                       (unsigned long long)((uint64_t)fs.f_bavail * fs.f_frsize / 1000000));
-    return MR_OK;
-}
-
 static enum mr_status plan_all(struct job *j, const char *path, struct mr_error *err)
 {
     int64_t n_layer = 0;
@@ -154,7 +139,7 @@ static enum mr_status plan_all(struct job *j, const char *path, struct mr_error 
     MR_TRY(put_values(j, err));
     for (int i = 0; i < n; i++)
         MR_TRY(plan_tensor(j, i, err));
-    MR_TRY(check_room(path, j->bytes, err));
+    MR_TRY(room_check(path, j->bytes, err));
     return gguf_begin_data(j->w, err);
 }
 
@@ -168,7 +153,7 @@ static enum mr_status run_tensor(struct job *j, int i, struct mr_error *err)
                                  .to = p->to != NULL ? p->to : t->quant,
                                  .done = i + 1,
                                  .n = gguf_n_tensors(j->g)};
-    const struct slab_work work = {j->g, t, step.to, j->o->importance, j->w, j->pool};
+    const struct slab_work work = {j->g, t, step.to, j->o->importance, j->w, j->pool, NULL};
     MR_TRY(slab_run(&work, &step, err));
     j->result.n_tensor++;
     j->result.n_quantized += p->to != NULL;

@@ -18,6 +18,7 @@ struct slab {
     quant_fit_fn *fit; /* NULL: to's own encode */
     int64_t n_column;
     size_t row_in, row_out; /* bytes */
+    int64_t first;          /* row of the slab */
     unsigned char *in, *out;
     float *values;         /* [threads][2][n_column]: the row, and what it became */
     const float **weight;  /* [rows of the slab] */
@@ -38,10 +39,13 @@ static void encode_row(void *context, int row, int thread)
     if (s->is_bad[row])
         return;
     s->from->decode(x, in, n);
+    memcpy(back, x, n * sizeof *x);
+    if (s->work->edit != NULL)
+        s->work->edit->row(s->work->edit->context, back, n, s->first + row, thread);
     if (s->fit != NULL)
-        s->fit(out, x, s->weight[row], n);
+        s->fit(out, back, s->weight[row], n);
     else
-        s->to->encode(out, x, n);
+        s->to->encode(out, back, n);
     s->is_bad[row] = !quant_is_finite(s->to, out, n);
     s->to->decode(back, out, n);
     for (size_t i = 0; i < n; i++) {
@@ -89,6 +93,7 @@ static enum mr_status weigh(struct slab *s, int64_t first, int n_row, float *buf
 static enum mr_status encode_slab(struct slab *s, int64_t first, int n_row, double *error, double *power, struct mr_error *err)
 {
     MR_TRY(gguf_read(s->work->g, s->work->tensor, (size_t)first * s->row_in, s->in, (size_t)n_row * s->row_in, err));
+    s->first = first;
     pool_run(s->work->pool, encode_row, s, n_row);
     for (int r = 0; r < n_row; r++) {
         if (s->is_bad[r])
@@ -175,7 +180,8 @@ static enum mr_status copy_tensor(const struct slab_work *work, struct quantize_
 enum mr_status slab_run(const struct slab_work *work, struct quantize_step *step, struct mr_error *err)
 {
     const struct gguf_tensor *t = work->tensor;
-    const enum mr_status status = work->to == t->quant ? copy_tensor(work, step, err) : encode_tensor(work, step, err);
+    const enum mr_status status =
+        work->to == t->quant && work->edit == NULL ? copy_tensor(work, step, err) : encode_tensor(work, step, err);
     return status == MR_OK ? MR_OK
                            : mr_fail_in(err, status, "tensor '%.*s'", (int)(t->name.n < 128 ? t->name.n : 128), t->name.s);
 }
