@@ -15,8 +15,7 @@
 #include "server/server.h"
 
 enum {
-    SWAP_LOOK_S = 30,
-    SWAP_BYTES = 8 << 20 /* more than before, that are worth a word */
+    SWAP_LOOK_S = 30
 };
 
 /* Blocked in every thread, and taken here one after the other. */
@@ -113,14 +112,12 @@ static void reload(struct serving *v)
 /* Say so where more of the process is swapped out than *known, which it becomes. */
 static void warn_of_swap(int64_t *known, const char *command)
 {
-    struct process_stats stats;
-    process_stats_read(&stats, "");
-    if (stats.swap_bytes < *known + SWAP_BYTES)
-        return;
-    *known = stats.swap_bytes;
-    fprintf(stderr,
+    const int64_t bytes = process_swap_grown(known, "");
+    if (bytes > 0)
+        fprintf(
+            stderr,
             "%s: warning: %lld MB of the server are swapped out, and it is slower for it: give it more memory, or --mlock\n",
-            command, (long long)(stats.swap_bytes >> 20));
+            command, (long long)(bytes >> 20));
 }
 
 /* Until SIGTERM or SIGINT comes. */

@@ -46,25 +46,10 @@ void adapter_names_free(struct adapter_names *a)
     free(a);
 }
 
-/* What the engine's thread is asked to do. */
-struct work {
-    struct mr_model *model;
-    const char *path;
-    int32_t id;
-};
-
-static enum mr_status load(struct mr_engine *engine, void *context, struct mr_error *err)
+static enum mr_status unload(struct server *s, int32_t id, struct mr_error *err)
 {
-    struct work *w = context;
-    (void)engine;
-    return mr_adapter_load(w->model, w->path, &w->id, err);
-}
-
-static enum mr_status unload(struct mr_engine *engine, void *context, struct mr_error *err)
-{
-    struct work *w = context;
-    (void)engine;
-    return mr_adapter_unload(w->model, w->id, err);
+    struct engine_order o = {.kind = ENGINE_ORDER_UNLOAD_ADAPTER, .model = s->model->model, .adapter = id};
+    return engine_link_order(s->model->engine, &o, err);
 }
 
 /* The lock is held. */
@@ -92,20 +77,20 @@ static enum mr_status add(struct adapter_names *a, struct named *added, struct m
 
 enum mr_status adapter_names_load(struct server *s, const char *name, const char *path, struct mr_error *err)
 {
-    struct work w = {.model = s->model->model, .path = path};
+    struct engine_order load = {.kind = ENGINE_ORDER_LOAD_ADAPTER, .model = s->model->model, .path = path};
     if (!s->model->stays)
         return mr_fail(err, MR_NO_SUPPORT, "adapters lie over the model of --model, and there is none");
     if (*name == '\0' || strlen(name) > ADAPTER_NAME_MAX)
         return mr_fail(err, MR_BAD_INPUT, "a name must have 1 to %d bytes", ADAPTER_NAME_MAX);
     if (strcmp(name, s->model->name) == 0 || adapter_names_find(s->adapters, name) != 0)
         return mr_fail(err, MR_BAD_INPUT, "'%s' is loaded already", name);
-    MR_TRY(engine_link_call(s->model->engine, load, &w, err));
-    struct named added = {w.id, mem_string(name, strlen(name)), mem_string(path, strlen(path)), 0};
+    MR_TRY(engine_link_order(s->model->engine, &load, err));
+    struct named added = {load.adapter, mem_string(name, strlen(name)), mem_string(path, strlen(path)), 0};
     enum mr_status status = added.name != NULL && added.path != NULL
                                 ? add(s->adapters, &added, err)
                                 : mr_fail(err, MR_NO_MEMORY, "no memory for an adapter's name");
     if (status != MR_OK) {
-        engine_link_call(s->model->engine, unload, &w, NULL);
+        unload(s, load.adapter, NULL);
         release(&added);
     }
     return status;
@@ -122,9 +107,8 @@ enum mr_status adapter_names_unload(struct server *s, const char *name, struct m
     pthread_mutex_unlock(&a->lock);
     if (i < 0)
         return mr_fail(err, MR_NOT_FOUND, "no adapter '%.80s' is loaded", name);
-    struct work w = {.model = s->model->model, .id = removed.id};
     release(&removed);
-    return engine_link_call(s->model->engine, unload, &w, err);
+    return unload(s, removed.id, err);
 }
 
 int32_t adapter_names_find(struct adapter_names *a, const char *name)

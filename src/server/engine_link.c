@@ -34,6 +34,11 @@ void engine_link_set_observer(struct engine_link *l, void (*stepped)(void *conte
     l->kind->set_observer(l, stepped, context);
 }
 
+enum mr_status engine_link_order(struct engine_link *l, struct engine_order *order, struct mr_error *err)
+{
+    return l->kind->order != NULL ? l->kind->order(l, order, err) : l->kind->call(l, engine_order_obey, order, err);
+}
+
 enum mr_status engine_link_call(struct engine_link *l,
                                 enum mr_status (*fn)(struct mr_engine *engine, void *context, struct mr_error *err),
                                 void *context, struct mr_error *err)

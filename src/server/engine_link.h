@@ -3,7 +3,7 @@
 #ifndef SERVER_ENGINE_LINK_H
 #define SERVER_ENGINE_LINK_H
 
-#include "millrace.h"
+#include "server/engine_order.h"
 
 struct engine_link_kind;
 
@@ -34,8 +34,12 @@ int32_t engine_link_n_ctx(const struct engine_link *l);
 void engine_link_set_observer(struct engine_link *l, void (*stepped)(void *context, const struct mr_engine_stats *stats),
                               void *context);
 
-/* Run fn between two steps of the engine and wait for it: adapters, pins. No event waits in the engine then. NO_SUPPORT: the
- * engine is in another process. */
+/* Have the order obeyed, by engines that begin later, too, and wait for it; an adapter that cannot be loaded everywhere is
+ * loaded nowhere. */
+enum mr_status engine_link_order(struct engine_link *l, struct engine_order *order, struct mr_error *err);
+
+/* Run fn between two steps of the engine and wait for it. No event waits in the engine then. NO_SUPPORT: the engine is in
+ * another process. */
 enum mr_status engine_link_call(struct engine_link *l,
                                 enum mr_status (*fn)(struct mr_engine *engine, void *context, struct mr_error *err),
                                 void *context, struct mr_error *err);
@@ -53,7 +57,8 @@ struct engine_link_kind {
                          void *context);
     enum mr_status (*call)(struct engine_link *l,
                            enum mr_status (*fn)(struct mr_engine *engine, void *context, struct mr_error *err), void *context,
-                           struct mr_error *err); /* NULL: not possible */
+                           struct mr_error *err);                                                     /* NULL: not possible */
+    enum mr_status (*order)(struct engine_link *l, struct engine_order *order, struct mr_error *err); /* NULL: by call */
 };
 
 #endif

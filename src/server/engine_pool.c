@@ -176,6 +176,25 @@ void engine_pool_counts(struct engine_link *l, struct engine_pool_counts *out)
     pthread_mutex_unlock(&p->lock);
 }
 
+int engine_pool_processes(struct engine_link *l, struct engine_pool_process *out)
+{
+    struct engine_pool *p = of(l);
+    int n = 0;
+    pthread_mutex_lock(&p->lock);
+    for (int i = 0; i < p->n_engine; i++) {
+        const struct pool_engine *e = &p->engine[i];
+        if (e->phase == POOL_ACTIVE || (e->phase == POOL_STANDBY && e->index < 0))
+            out[n++] = (struct engine_pool_process){.pid = e->pid,
+                                                    .index = e->index,
+                                                    .n_open = e->n_open,
+                                                    .step_us = e->stats.step_us,
+                                                    .kv_bytes = e->stats.kv_bytes,
+                                                    .kv_bytes_in_use = e->stats.kv_bytes_in_use};
+    }
+    pthread_mutex_unlock(&p->lock);
+    return n;
+}
+
 static void release(struct engine_pool *p)
 {
     for (size_t i = 0; i < p->tickets.capacity; i++) {
@@ -190,6 +209,7 @@ static void release(struct engine_pool *p)
     frame_buffer_release(&p->config);
     pthread_mutex_destroy(&p->lock);
     pthread_cond_destroy(&p->changed);
+    pool_orders_release(&p->orders);
     if (p->wake_fd >= 0)
         close(p->wake_fd);
     if (p->event_fd >= 0)
@@ -202,6 +222,7 @@ static void pool_free(struct engine_link *link)
     struct engine_pool *p = of(link);
     pthread_mutex_lock(&p->lock);
     p->stop = true;
+    pthread_cond_broadcast(&p->changed);
     pthread_mutex_unlock(&p->lock);
     pool_wake(p);
     pthread_join(p->thread, NULL);
@@ -215,7 +236,8 @@ static const struct engine_link_kind engine_pool_kind = {.free = pool_free,
                                                          .next_event = pool_next_event,
                                                          .stats = get_stats,
                                                          .n_ctx = get_n_ctx,
-                                                         .set_observer = set_observer};
+                                                         .set_observer = set_observer,
+                                                         .order = pool_order};
 
 bool engine_link_is_pool(const struct engine_link *l) { return l->kind == &engine_pool_kind; }
 
@@ -228,6 +250,7 @@ static bool prepare(struct engine_pool *p, const struct engine_pool_options *opt
                               .event_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)};
     pthread_mutex_init(&p->lock, NULL);
     pthread_cond_init(&p->changed, NULL);
+    pthread_mutex_init(&p->orders.one_at_a_time, NULL);
     for (int i = 0; i < p->n_engine; i++)
         p->engine[i].index = p->engine[i].fd = -1;
     void *to = frame_push(&p->config, FRAME_CONFIG, 0, 0, engine_config_bytes(&options->config));
@@ -262,6 +285,31 @@ static enum mr_status wait_ready(struct engine_pool *p, bool (*progress)(void *c
         pthread_cond_timedwait(&p->changed, &p->lock, &until);
         pthread_mutex_unlock(&p->lock);
     }
+}
+
+void engine_pool_rest(struct engine_link *l)
+{
+    struct engine_pool *p = of(l);
+    pthread_mutex_lock(&p->lock);
+    p->rests = true;
+    pool_rest(p);
+    pthread_mutex_unlock(&p->lock);
+    pool_wake(p); /* its thread starts a standby where there is none */
+}
+
+enum mr_status engine_pool_resume(struct engine_link *l, bool (*progress)(void *context, size_t done, size_t total),
+                                  void *context, struct mr_error *err)
+{
+    struct engine_pool *p = of(l);
+    pthread_mutex_lock(&p->lock);
+    p->rests = false;
+    p->n_failed = 0;
+    pthread_mutex_unlock(&p->lock);
+    pool_wake(p);
+    const enum mr_status status = wait_ready(p, progress, context, err);
+    if (status != MR_OK)
+        engine_pool_rest(l);
+    return status;
 }
 
 enum mr_status engine_pool_create(struct engine_link **out, const struct engine_pool_options *options,

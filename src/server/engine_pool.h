@@ -5,6 +5,8 @@
 #ifndef SERVER_ENGINE_POOL_H
 #define SERVER_ENGINE_POOL_H
 
+#include <sys/types.h>
+
 #include "server/engine_config.h"
 
 struct engine_link;
@@ -25,6 +27,12 @@ enum mr_status engine_pool_create(struct engine_link **out, const struct engine_
                                   bool (*progress)(void *context, size_t done, size_t total), void *context,
                                   struct mr_error *err);
 
+/* End the active ones, which nobody uses: only standbys stay, with neither keys and values nor CPU time. */
+void engine_pool_rest(struct engine_link *l);
+/* Have active ones again, from the standbys where those are there: as engine_pool_create. On failure it rests. */
+enum mr_status engine_pool_resume(struct engine_link *l, bool (*progress)(void *context, size_t done, size_t total),
+                                  void *context, struct mr_error *err);
+
 /* What has happened to the processes. */
 struct engine_pool_counts {
     int32_t n_active, n_standby; /* ready */
@@ -34,6 +42,18 @@ struct engine_pool_counts {
     int64_t take_over_us;        /* from the last death to its successor's being ready; 0: there was none */
 };
 void engine_pool_counts(struct engine_link *l, struct engine_pool_counts *out);
+
+/* One of them. */
+struct engine_pool_process {
+    pid_t pid;
+    int32_t index;  /* which of the active ones; -1: a standby */
+    int32_t n_open; /* requests */
+    int64_t step_us;
+    size_t kv_bytes, kv_bytes_in_use;
+};
+/* Those that are ready, POOL_ENGINES_MAX at most; returns how many. */
+int engine_pool_processes(struct engine_link *l, struct engine_pool_process *out);
+
 /* l is a pool. */
 bool engine_link_is_pool(const struct engine_link *l);
 

@@ -28,6 +28,11 @@ struct engine_process {
     struct mr_model *model;
     struct engine_link *link;
     struct mr_engine_stats told;
+    struct process_adapter {
+        int32_t pools, own; /* ids */
+    } * adapter;            /* n_adapter of them */
+    int n_adapter;
+    size_t adapter_capacity;
 };
 
 static enum mr_status push(struct engine_process *p, enum frame_kind kind, uint64_t ticket, int64_t value, const void *payload,
@@ -73,14 +78,63 @@ static enum mr_status begin(struct engine_process *p, int64_t index, struct mr_e
     return push(p, FRAME_READY, 0, engine_link_n_ctx(p->link), NULL, 0, err);
 }
 
+/* -1: none has this id of the pool's. */
+static int find_adapter(const struct engine_process *p, int32_t id)
+{
+    int i = p->n_adapter - 1;
+    while (i >= 0 && p->adapter[i].pools != id)
+        i--;
+    return i;
+}
+
 static enum mr_status submit(struct engine_process *p, uint64_t ticket, const void *record, size_t n, struct mr_error *err)
 {
     struct wire_request request;
+    struct mr_adapter_use use[MR_ADAPTERS_MAX];
     if (p->link == NULL)
         return mr_fail(err, MR_BAD_FORMAT, "a request came before the engine was there");
     MR_TRY(wire_request_check(record, n, err));
     wire_request_read(&request, record);
+    for (int32_t i = 0; i < request.request.n_adapter; i++) {
+        const int found = find_adapter(p, request.request.adapter[i].adapter);
+        use[i] = request.request.adapter[i];
+        use[i].adapter = found >= 0 ? p->adapter[found].own : INT32_MAX; /* which nobody has */
+    }
+    request.request.adapter = use;
     return engine_link_submit(p->link, ticket, &request.request, err);
+}
+
+/* The order with ids of this process. */
+static enum mr_status obey_order(struct engine_process *p, struct engine_order *o, struct mr_error *err)
+{
+    const int32_t id = o->adapter;
+    const int found = find_adapter(p, id);
+    o->model = p->model;
+    if (o->kind == ENGINE_ORDER_LOAD_ADAPTER) {
+        if (!mem_grow(&p->adapter, &p->adapter_capacity, (size_t)p->n_adapter + 1, sizeof *p->adapter))
+            return mr_fail(err, MR_NO_MEMORY, "no memory for an adapter");
+        MR_TRY(engine_link_order(p->link, o, err));
+        p->adapter[p->n_adapter++] = (struct process_adapter){.pools = id, .own = o->adapter};
+        return MR_OK;
+    }
+    if (o->kind == ENGINE_ORDER_UNLOAD_ADAPTER) {
+        if (found < 0)
+            return MR_OK; /* it could not be loaded */
+        o->adapter = p->adapter[found].own;
+        p->adapter[found] = p->adapter[--p->n_adapter];
+    }
+    return engine_link_order(p->link, o, err);
+}
+
+static enum mr_status take_order(struct engine_process *p, uint64_t serial, const void *record, size_t n, struct mr_error *err)
+{
+    struct engine_order o;
+    struct mr_error why = {{0}};
+    if (p->link == NULL)
+        return mr_fail(err, MR_BAD_FORMAT, "an order came before the engine was there");
+    MR_TRY(engine_order_read(&o, record, n, err));
+    const enum mr_status status = obey_order(p, &o, &why);
+    return push(p, FRAME_DONE, serial, (int64_t)status, why.message, status == MR_OK ? 0 : strlen(why.message), err);
 }
 
 static enum mr_status obey(struct engine_process *p, const struct frame_head *head, const void *payload, struct mr_error *err)
@@ -96,12 +150,15 @@ static enum mr_status obey(struct engine_process *p, const struct frame_head *he
         if (p->link != NULL)
             engine_link_cancel(p->link, head->ticket);
         return MR_OK;
+    case FRAME_ORDER:
+        return take_order(p, head->ticket, payload, (size_t)head->bytes, err);
     case FRAME_HELLO:
     case FRAME_OPENED:
     case FRAME_READY:
     case FRAME_FAILED:
     case FRAME_EVENT:
     case FRAME_STATS:
+    case FRAME_DONE:
     case FRAME_KIND_END:
         break;
     }
@@ -193,6 +250,7 @@ enum mr_status engine_process_run(int fd, struct mr_error *err)
     mr_model_close(p.model);
     engine_config_release(&p.config);
     free(p.record);
+    free(p.adapter);
     frame_buffer_release(&p.in);
     frame_buffer_release(&p.out);
     if (p.step_fd >= 0)

@@ -9,7 +9,7 @@
 
 enum {
     FRAME_MARK = 0x4d4c5243, /* "MLRC" */
-    FRAME_VERSION = 1,
+    FRAME_VERSION = 2,
     FRAME_BYTES_MAX = 256 << 20 /* of a payload */
 };
 
@@ -19,6 +19,7 @@ enum frame_kind {
     FRAME_BEGIN,      /* make the engine; value: which of the active ones it is */
     FRAME_REQUEST,    /* a request's record */
     FRAME_CANCEL,
+    FRAME_ORDER, /* an order's record; ticket: comes back with its FRAME_DONE */
     /* from one */
     FRAME_HELLO, /* struct frame_hello; the first frame */
     FRAME_OPENED,
@@ -26,6 +27,7 @@ enum frame_kind {
     FRAME_FAILED, /* value: enum mr_status; a message without NUL. The process ends */
     FRAME_EVENT,  /* an event's record; value: retry_after_ms */
     FRAME_STATS,  /* struct mr_engine_stats */
+    FRAME_DONE,   /* an order; value: enum mr_status; a message without NUL */
     FRAME_KIND_END
 };
 

@@ -157,9 +157,12 @@ static void read_stats(const void *link, struct mr_engine_stats *out)
     engine_link_stats((struct engine_link *)(uintptr_t)link, out); /* which locks itself */
 }
 
-static void read_processes(const void *link, struct engine_pool_counts *out)
+static void read_processes(const void *link, struct metrics_processes *out)
 {
-    engine_pool_counts((struct engine_link *)(uintptr_t)link, out);
+    engine_pool_counts((struct engine_link *)(uintptr_t)link, &out->counts);
+    out->n = engine_pool_processes((struct engine_link *)(uintptr_t)link, out->process);
+    for (int i = 0; i < out->n; i++)
+        process_use_read(&out->use[i], out->process[i].pid, "");
 }
 
 static void see_step(void *context, const struct mr_engine_stats *stats) { metrics_step(context, stats); }
@@ -189,7 +192,8 @@ enum mr_status hosted_model_load(struct hosted_model *m, struct server *s,
                                  struct mr_error *err)
 {
     const int64_t begin_us = clock_us();
-    MR_TRY(open_all(m, s->settings, progress, context, err));
+    MR_TRY(m->rests ? engine_pool_resume(m->engine, progress, context, err) : open_all(m, s->settings, progress, context, err));
+    m->rests = false;
     metrics_set_source(m->metrics, &(struct metrics_source){.stats = read_stats,
                                                             .processes = engine_link_is_pool(m->engine) ? read_processes : NULL,
                                                             .context = m->engine,
@@ -197,6 +201,16 @@ enum mr_status hosted_model_load(struct hosted_model *m, struct server *s,
                                                             .load_s = (double)(clock_us() - begin_us) * 1e-6});
     engine_link_set_observer(m->engine, see_step, m->metrics);
     return MR_OK;
+}
+
+bool hosted_model_rest(struct hosted_model *m, const struct server_settings *s)
+{
+    if (s->warm_standby == 0 || m->shared_fd >= 0 || m->engine == NULL) /* weights in memory of ours would stay there */
+        return false;
+    metrics_set_source(m->metrics, NULL);
+    engine_pool_rest(m->engine);
+    m->rests = true;
+    return true;
 }
 
 void hosted_model_unload(struct hosted_model *m)
@@ -213,6 +227,7 @@ void hosted_model_unload(struct hosted_model *m)
     m->model = NULL;
     m->info = (struct mr_model_info){0};
     m->shared_fd = -1;
+    m->rests = false;
 }
 
 void hosted_model_release(struct hosted_model *m)

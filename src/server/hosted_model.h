@@ -11,6 +11,9 @@ struct server_settings;
 enum mr_status hosted_model_load(struct hosted_model *m, struct server *s,
                                  bool (*progress)(void *context, size_t done, size_t total), void *context,
                                  struct mr_error *err);
+/* Free what an engine takes and keep a standby, which answers soon after the next hosted_model_load. false: there is none, or
+ * the weights are not a file's that other programs could use the memory of: unload it. */
+bool hosted_model_rest(struct hosted_model *m, const struct server_settings *s);
 void hosted_model_unload(struct hosted_model *m);  /* nothing where it is not loaded */
 void hosted_model_release(struct hosted_model *m); /* unloads it, and forgets its name */
 

@@ -18,8 +18,8 @@ struct http_bodies {
 /* Bytes that the body of this exchange may have. */
 size_t http_body_max(const struct exchange *x);
 
-/* The next bytes of the body. What is wrong is in the exchange's refusal; the rest of such a body is read and forgotten, up to a
- * limit. The connection may be suspended behind it. MHD_NO: close it. */
+/* The next bytes of the body. What is wrong is in the exchange's refusal; the rest of such a body is read and forgotten, up to
+ * a limit. The connection may be suspended behind it. MHD_NO: close it. */
 enum MHD_Result http_body_take(struct http_bodies *b, struct exchange *x, const char *bytes, size_t n);
 
 /* Before anything else is done for the exchange: what a worker has written of a file is forgotten. */

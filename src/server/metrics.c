@@ -167,7 +167,7 @@ void metrics_refresh(struct metrics *m)
         struct mr_engine_stats stats;
         if (mm->source.stats == NULL)
             continue;
-        struct engine_pool_counts processes = {0};
+        struct metrics_processes processes = {0};
         mm->source.stats(mm->source.context, &stats);
         if (mm->source.processes != NULL)
             mm->source.processes(mm->source.context, &processes);

@@ -8,11 +8,12 @@
 
 #include "base/string_buffer.h"
 #include "millrace.h"
+#include "server/engine_pool.h"
+#include "server/process_stats.h"
 
 struct metrics;
-struct model_metrics;      /* those of one model; lives as long as the whole */
-struct limits;             /* measure/limits.h */
-struct engine_pool_counts; /* engine_pool.h */
+struct model_metrics; /* those of one model; lives as long as the whole */
+struct limits;        /* measure/limits.h */
 
 enum {
     METRICS_RECENT_S = 30
@@ -35,11 +36,19 @@ void metrics_tick(struct metrics *m);
 
 /* The model of this name, new or known. NULL: no memory. */
 struct model_metrics *metrics_model(struct metrics *m, const char *name);
+/* Engine processes together and one by one. */
+struct metrics_processes {
+    struct engine_pool_counts counts;
+    struct engine_pool_process process[POOL_ENGINES_MAX];
+    struct process_use use[POOL_ENGINES_MAX];
+    int n;
+};
+
 /* Where a model's engine says what it does. It is called by whoever ticks or reads, with none of the locks that are taken while
  * something is observed. NULL: the model is unloaded; it is not called any more when this returns. */
 struct metrics_source {
     void (*stats)(const void *context, struct mr_engine_stats *out);
-    void (*processes)(const void *context, struct engine_pool_counts *out); /* the same of engine processes; NULL: none */
+    void (*processes)(const void *context, struct metrics_processes *out); /* the same of engine processes; NULL: none */
     const void *context;
     struct mr_model_info info;
     double load_s; /* from the start of loading to ready */

@@ -134,6 +134,48 @@ static void write_batches(struct string_buffer *out, const struct metrics *m)
     string_buffer_puts(out, "\n");
 }
 
+/* Of one engine process, by VALUE_... of the families below. */
+static double engine_process_value(const struct metrics_processes *p, int i, int family)
+{
+    const double value[] = {(double)p->use[i].cpu_us * 1e-6,      (double)p->use[i].resident_bytes,
+                            (double)p->use[i].swap_bytes,         (double)p->process[i].step_us * 1e-6,
+                            (double)p->process[i].n_open,         (double)p->process[i].kv_bytes,
+                            (double)p->process[i].kv_bytes_in_use};
+    return value[family];
+}
+
+static void write_engine_processes(struct string_buffer *out, const struct metrics *m)
+{
+    static const struct {
+        const char *name, *type, *help;
+    } family[] = {
+        {"engine_process_cpu_seconds_total", "counter", "CPU time of each engine process since it started, spinning included."},
+        {"engine_process_resident_bytes", "gauge",
+         "Resident memory of each engine process; the weights that they share count in each."},
+        {"engine_process_swap_bytes", "gauge", "Memory of each engine process that is swapped out."},
+        {"engine_process_step_seconds_total", "counter", "Time of each in the forward pass since it started."},
+        {"engine_process_requests", "gauge", "Requests that each has."},
+        {"engine_process_kv_bytes", "gauge", "Key/value memory of each."},
+        {"engine_process_kv_in_use_bytes", "gauge", "What of it is in use."},
+    };
+    for (size_t f = 0; f < sizeof family / sizeof *family; f++) {
+        write_head(out, "millrace_", family[f].name, family[f].type, family[f].help);
+        for (int i = 0; i < m->n_model; i++) {
+            const struct metrics_processes *p = &m->model[i]->processes;
+            int n_standby = 0;
+            for (int j = 0; j < p->n; j++) {
+                const bool is_standby = p->process[j].index < 0;
+                string_buffer_printf(out, "millrace_%s{model=\"", family[f].name);
+                write_escaped(out, m->model[i]->name);
+                string_buffer_printf(out, "\",role=\"%s\",process=\"%d\"} ", is_standby ? "standby" : "active",
+                                     is_standby ? n_standby++ : (int)p->process[j].index);
+                write_number(out, engine_process_value(p, j, (int)f));
+                string_buffer_puts(out, "\n");
+            }
+        }
+    }
+}
+
 /* Families without labels, of the whole process. */
 static void write_process(struct string_buffer *out, const struct metrics *m)
 {
@@ -202,6 +244,7 @@ enum mr_status metrics_write(struct metrics *m, const char *name, struct string_
     if (names->has_process) {
         write_http(out, m);
         write_batches(out, m);
+        write_engine_processes(out, m);
         write_process(out, m);
     }
     pthread_mutex_unlock(&m->lock);

@@ -76,7 +76,7 @@ struct model_metrics {
 
     struct metrics_source source;                       /* stats NULL: not loaded */
     struct mr_engine_stats stats;                       /* as read last */
-    struct engine_pool_counts processes;                /* the same; zero: none */
+    struct metrics_processes processes;                 /* the same; zero: none */
     struct mr_engine_stats stepped;                     /* as of the last metrics_step */
     struct metrics_sample sample[METRICS_RECENT_S + 1]; /* the oldest at n_sample % of it, once it is full */
     int64_t n_sample;

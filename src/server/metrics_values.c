@@ -109,7 +109,7 @@ static void engine_values(const struct model_metrics *mm, double value[N_VALUES]
 
 static void process_values(const struct model_metrics *mm, double value[N_VALUES])
 {
-    const struct engine_pool_counts *c = &mm->processes;
+    const struct engine_pool_counts *c = &mm->processes.counts;
     value[VALUE_PROCESSES_ACTIVE] = c->n_active;
     value[VALUE_PROCESSES_STANDBY] = c->n_standby;
     value[VALUE_PROCESSES_DIED] = (double)c->n_died;

@@ -133,7 +133,8 @@ static void unload(struct model_store *st, struct hosted_model *m)
     m->use.phase = MODEL_UNLOADING;
     pthread_mutex_unlock(&st->lock);
     dispatch_remove_link(st->server->dispatch, m->engine);
-    hosted_model_unload(m);
+    if (!hosted_model_rest(m, st->server->settings))
+        hosted_model_unload(m);
     pthread_mutex_lock(&st->lock);
     m->use.phase = MODEL_UNLOADED;
     m->use.is_leaving = false;

@@ -97,7 +97,7 @@ void pool_fill(struct engine_pool *p, int64_t now_us)
 {
     bool all_active = true;
     int n_standby = 0, slot;
-    for (int i = 0; i < p->options.config.n_active; i++) {
+    for (int i = 0; i < p->options.config.n_active && !p->rests; i++) {
         if (!has_index(p, i))
             fill_place(p, i, now_us);
         all_active &= find(p, POOL_ACTIVE, i) >= 0;
@@ -173,12 +173,10 @@ void pool_stats(const struct engine_pool *p, struct mr_engine_stats *out)
     out->n_waiting += p->n_waiting;
 }
 
-void pool_lose(struct engine_pool *p, int slot, const char *why)
+/* The process is gone, or goes, and its place is free. */
+static void clear_slot(struct engine_pool *p, int slot)
 {
     struct pool_engine *e = &p->engine[slot];
-    const bool was_ready = e->phase == POOL_ACTIVE || (e->phase == POOL_STANDBY && e->index < 0);
-    const int index = e->index;
-    struct mr_error err;
     kill(e->pid, SIGKILL);
     if (mem_grow(&p->corpse, &p->corpse_capacity, p->n_corpse + 1, sizeof *p->corpse))
         p->corpse[p->n_corpse++] = e->pid;
@@ -189,10 +187,19 @@ void pool_lose(struct engine_pool *p, int slot, const char *why)
     frame_buffer_release(&e->out);
     add_counts(&p->gone, &e->stats);
     e->stats = (struct mr_engine_stats){0};
-    if (e->phase == POOL_ACTIVE)
-        p->died_us[index] = clock_us();
+    pool_drop_order(p, e);
     e->phase = POOL_FREE;
     e->index = e->fd = -1;
+}
+
+void pool_lose(struct engine_pool *p, int slot, const char *why)
+{
+    struct pool_engine *e = &p->engine[slot];
+    const bool was_ready = e->phase == POOL_ACTIVE || (e->phase == POOL_STANDBY && e->index < 0);
+    struct mr_error err;
+    if (e->phase == POOL_ACTIVE)
+        p->died_us[e->index] = clock_us();
+    clear_slot(p, slot);
     p->counts.n_died++;
     pool_lose_tickets(p, slot);
     if (!was_ready) {
@@ -201,6 +208,17 @@ void pool_lose(struct engine_pool *p, int slot, const char *why)
     }
     pool_fill(p, clock_us());
     pool_assign_waiting(p);
+}
+
+void pool_rest(struct engine_pool *p)
+{
+    for (int i = 0; i < p->n_engine; i++)
+        if (p->engine[i].phase != POOL_FREE && p->engine[i].index >= 0) {
+            clear_slot(p, i);
+            pool_lose_tickets(p, i);
+        }
+    for (int i = 0; i < p->options.config.n_active; i++)
+        p->died_us[i] = 0; /* who comes takes nobody's place */
 }
 
 void pool_bury(struct engine_pool *p)

@@ -8,6 +8,7 @@
 
 #include "engine/record_queue.h"
 #include "server/engine_link.h"
+#include "server/engine_order.h"
 #include "server/engine_pool.h"
 #include "server/frame.h"
 #include "server/id_map.h"
@@ -23,6 +24,7 @@ enum pool_phase {
 
 struct pool_engine {
     enum pool_phase phase;
+    uint64_t owes; /* serial of the order that it has not answered; 0: none */
     bool has_hello;
     int index; /* which of the active ones it is or is to be; -1: a standby */
     pid_t pid;
@@ -48,6 +50,26 @@ struct pool_ticket {
     void *record; /* the request; NULL: it has begun */
 };
 
+struct pool_adapter {
+    int32_t id; /* the pool's: each process has its own */
+    char *path;
+};
+
+/* What engines are told beside requests. */
+struct pool_orders {
+    pthread_mutex_t one_at_a_time; /* taken before the pool's lock, which guards the rest */
+    uint64_t serial;               /* of the present one */
+    int n_owed;                    /* engines that have not answered it */
+    enum mr_status status;         /* of the first that could not obey it */
+    struct mr_error error;
+    struct pool_adapter *adapter; /* n_adapter of them that hold */
+    int n_adapter;
+    size_t capacity;
+    int32_t n_id;
+    bool has_targets;
+    struct mr_targets targets; /* of each process */
+};
+
 /* In front of an event's record. */
 struct pool_event_head {
     uint64_t ticket;
@@ -65,10 +87,11 @@ struct engine_pool {
 
     pthread_mutex_t lock; /* of what follows */
     pthread_cond_t changed;
-    bool stop;
+    bool stop, rests;
     struct pool_engine engine[POOL_ENGINES_MAX];
     int n_engine; /* active and standby */
     struct id_map tickets;
+    struct pool_orders orders;
     int n_waiting; /* tickets without a process */
     struct record_queue events;
     int64_t died_us[POOL_ENGINES_MAX]; /* when the last one in this place did; 0: none has */
@@ -96,9 +119,17 @@ void pool_wake(const struct engine_pool *p);
 /* pool_engines.c: the lock is held. */
 void pool_fill(struct engine_pool *p, int64_t now_us); /* start what is missing, and let a standby begin */
 void pool_lose(struct engine_pool *p, int slot, const char *why);
+void pool_rest(struct engine_pool *p); /* end those that are or begin to be active */
 void pool_bury(struct engine_pool *p); /* those who have died */
 void pool_end(struct engine_pool *p);  /* all; on the thread that started them, with which they die */
 void pool_stats(const struct engine_pool *p, struct mr_engine_stats *out); /* of all */
+
+/* pool_orders.c: the lock is held, but by who calls pool_order and pool_orders_release. */
+enum mr_status pool_order(struct engine_link *link, struct engine_order *order, struct mr_error *err);
+bool pool_tell_orders(const struct engine_pool *p, struct pool_engine *e); /* to one that has begun. false: no memory */
+void pool_take_done(struct engine_pool *p, struct pool_engine *e, const struct frame_head *head, const char *message);
+void pool_drop_order(struct engine_pool *p, struct pool_engine *e); /* it will not answer */
+void pool_orders_release(struct pool_orders *s);
 
 /* pool_tickets.c: the lock is held. */
 /* Give it to the process that is best for it. false: none is ready, or has memory; it waits. */

@@ -49,6 +49,8 @@ static enum mr_status take_ready(struct engine_pool *p, struct pool_engine *e, i
     p->n_failed = 0;
     if (e->for_us > 0)
         p->counts.take_over_us = clock_us() - e->for_us;
+    if (!pool_tell_orders(p, e))
+        return mr_fail(err, MR_NO_MEMORY, "no memory for an engine process");
     pthread_cond_broadcast(&p->changed);
     pool_assign_waiting(p);
     pool_fill(p, clock_us());
@@ -102,11 +104,15 @@ static enum mr_status take_frame(struct engine_pool *p, int slot, const struct f
         return status;
     case FRAME_STATS:
         return take_stats(p, e, payload, n, err);
+    case FRAME_DONE:
+        pool_take_done(p, e, head, payload);
+        return MR_OK;
     case FRAME_HELLO:
     case FRAME_CONFIG:
     case FRAME_BEGIN:
     case FRAME_REQUEST:
     case FRAME_CANCEL:
+    case FRAME_ORDER:
     case FRAME_KIND_END:
         break;
     }

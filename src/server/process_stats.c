@@ -42,12 +42,12 @@ static int64_t field(const char *text, const char *name)
 static int64_t at_least_0(int64_t n) { return n > 0 ? n : 0; }
 
 /* Fields 10 (minor faults), 12 (major), 14, 15 (user and system ticks), 22 (ticks from boot to start). */
-static void read_stat(struct process_stats *out, const char *root)
+static void read_stat(struct process_stats *out, const char *root, const char *path)
 {
     char text[FILE_BYTES];
     unsigned long long minor, major, user, system, start;
     const double tick = 1.0 / (double)sysconf(_SC_CLK_TCK);
-    const char *behind_name = read_text(text, root, "/proc/self/stat") ? strrchr(text, ')') : NULL;
+    const char *behind_name = read_text(text, root, path) ? strrchr(text, ')') : NULL;
     if (behind_name == NULL ||
         sscanf(behind_name + 1, " %*c %*d %*d %*d %*d %*d %*u %llu %*u %llu %*u %llu %llu %*d %*d %*d %*d %*d %*d %llu", &minor,
                &major, &user, &system, &start) != 5)
@@ -59,10 +59,10 @@ static void read_stat(struct process_stats *out, const char *root)
         out->start_s = (double)at_least_0(field(text, "btime")) + (double)start * tick;
 }
 
-static void read_memory(struct process_stats *out, const char *root)
+static void read_memory(struct process_stats *out, const char *root, const char *path)
 {
     char text[FILE_BYTES];
-    if (!read_text(text, root, "/proc/self/status"))
+    if (!read_text(text, root, path))
         return;
     out->resident_bytes = at_least_0(field(text, "VmRSS:")) * 1024;
     out->swap_bytes = at_least_0(field(text, "VmSwap:")) * 1024;
@@ -110,8 +110,29 @@ static void read_group(struct process_stats *out, const char *root)
 void process_stats_read(struct process_stats *out, const char *root)
 {
     *out = (struct process_stats){.oom_kills = -1, .group_bytes = -1, .group_limit_bytes = -1};
-    read_stat(out, root);
-    read_memory(out, root);
+    read_stat(out, root, "/proc/self/stat");
+    read_memory(out, root, "/proc/self/status");
     out->open_files = count_files(root);
     read_group(out, root);
+}
+
+void process_use_read(struct process_use *out, pid_t pid, const char *root)
+{
+    char path[64];
+    struct process_stats all = {0};
+    snprintf(path, sizeof path, "/proc/%ld/stat", (long)pid);
+    read_stat(&all, root, path);
+    snprintf(path, sizeof path, "/proc/%ld/status", (long)pid);
+    read_memory(&all, root, path);
+    *out = (struct process_use){.cpu_us = all.cpu_us, .resident_bytes = all.resident_bytes, .swap_bytes = all.swap_bytes};
+}
+
+int64_t process_swap_grown(int64_t *known, const char *root)
+{
+    struct process_stats stats = {0};
+    read_memory(&stats, root, "/proc/self/status");
+    if (stats.swap_bytes < *known + PROCESS_SWAP_STEP)
+        return 0;
+    *known = stats.swap_bytes;
+    return stats.swap_bytes;
 }

@@ -168,19 +168,15 @@ struct settings_version {
     struct settings_version *before;
 };
 
-static enum mr_status set_targets(struct mr_engine *engine, void *context, struct mr_error *err)
-{
-    return mr_engine_set_targets(engine, context, err);
-}
-
 /* Models that load later have the targets from the settings. */
 static enum mr_status tell_targets(struct server *s, struct mr_targets *targets, struct mr_error *err)
 {
+    struct engine_order order = {.kind = ENGINE_ORDER_TARGETS, .targets = *targets};
     enum mr_status status = MR_OK;
     for (int i = 0; status == MR_OK && i < s->n_model; i++) {
         if (!server_peek_model(s, &s->model[i]))
             continue;
-        status = engine_link_call(s->model[i].engine, set_targets, targets, err);
+        status = engine_link_order(s->model[i].engine, &order, err);
         server_give_model(s, &s->model[i]);
     }
     metrics_set_targets(s->metrics, targets);
@@ -196,7 +192,7 @@ enum mr_status server_reload(struct server *s, const struct server_settings *fre
         return mr_fail(err, MR_NO_MEMORY, "no memory for the settings");
     v->values = *s->settings;
     mr_targets_of(&before, &v->values.engine);
-    settings_merge(&v->values, fresh, !hosted_model_has_pool(s->settings), changed, kept);
+    settings_merge(&v->values, fresh, changed, kept);
     mr_targets_of(&after, &v->values.engine);
     if (changed->n == 0) {
         free(v);

@@ -56,6 +56,7 @@ struct hosted_model {
     int32_t n_ctx;
     int64_t created; /* seconds since the epoch */
     int shared_fd;   /* of the weights that engine processes map; -1: none */
+    bool rests;      /* unloaded, but for a standby process and what this one needs */
 };
 
 /* In this order, none twice. */

@@ -265,9 +265,6 @@ enum mr_status settings_check(const struct settings *s, struct mr_error *err)
         return mr_fail(err, MR_BAD_INPUT, "speculation.method draft needs speculation.draft_model");
     if (v->warm_active + v->warm_standby > 64)
         return mr_fail(err, MR_BAD_INPUT, "warm_pool: active and standby are more than 64 processes");
-    if ((v->n_lora > 0 || v->lora_dir != NULL) && (v->warm_active > 1 || v->warm_standby > 0))
-        return mr_fail(err, MR_NO_SUPPORT,
-                       "adapters need the engine in the server's own process: warm_pool {active: 1, standby: 0}");
     if (v->engine.low_load > v->engine.high_load)
         return mr_fail(err, MR_BAD_INPUT, "scheduler.low_load is %g, above scheduler.high_load, %g", (double)v->engine.low_load,
                        (double)v->engine.high_load);

@@ -82,13 +82,6 @@ enum {
     SETTINGS_FILE_MAX = 256 << 10
 };
 
-/* When a changed setting counts that is read again while the server runs. */
-enum setting_reload {
-    RELOAD_AT_START, /* at the next start */
-    RELOAD_SERVER,   /* at once */
-    RELOAD_ENGINE    /* at once, where the engine is in the server's process: struct mr_targets */
-};
-
 struct setting {
     const char *path;                   /* in the file: "server.port" */
     const char *flag;                   /* "port", or "no-admission" for what is true by default; also MILLRACE_PORT */
@@ -97,7 +90,7 @@ struct setting {
     const char *value;                  /* what the help calls it; NULL: the flag takes none */
     const char *help;
     enum setting_kind kind;
-    enum setting_reload reload;
+    bool reloads;            /* it may change in a running server: at once, else at the next start */
     size_t offset, n_offset; /* in struct server_settings; n_offset: of a list */
     double low, high;
     const char *const *choice; /* ends with NULL */
@@ -143,10 +136,9 @@ enum mr_status settings_check(const struct settings *s, struct mr_error *err);
 /* The files that are named can be read, and the keys in theirs. */
 enum mr_status settings_check_files(const struct settings *s, struct mr_error *err);
 
-/* Give `to` what of `from` may change in a running server; engine: also the targets of an engine in its process. Texts are
- * borrowed. Appends to `changed` the paths of what has changed, and to `kept` of what differs and counts from the next start
- * on. */
-void settings_merge(struct server_settings *to, const struct server_settings *from, bool engine, struct string_buffer *changed,
+/* Give `to` what of `from` may change in a running server. Texts are borrowed. Appends to `changed` the paths of what has
+ * changed, and to `kept` of what differs and counts from the next start on. */
+void settings_merge(struct server_settings *to, const struct server_settings *from, struct string_buffer *changed,
                     struct string_buffer *kept);
 
 /* Append what holds, as a file that says the same, with where each value comes from. Keys in clear are left out. */

@@ -26,15 +26,14 @@ static bool is_same(const struct setting *row, const struct server_settings *a, 
     return memcmp(x + row->offset, y + row->offset, setting_field_size(row)) == 0;
 }
 
-void settings_merge(struct server_settings *to, const struct server_settings *from, bool engine, struct string_buffer *changed,
+void settings_merge(struct server_settings *to, const struct server_settings *from, struct string_buffer *changed,
                     struct string_buffer *kept)
 {
     for (const struct setting *row = setting_table; row->path != NULL; row++) {
         if (is_same(row, to, from))
             continue;
-        const bool counts = row->reload == RELOAD_SERVER || (row->reload == RELOAD_ENGINE && engine);
-        struct string_buffer *told = counts ? changed : kept;
-        if (counts) /* no list is among these */
+        struct string_buffer *told = row->reloads ? changed : kept;
+        if (row->reloads) /* no list is among these */
             memcpy((char *)to + row->offset, (const char *)from + row->offset, setting_field_size(row));
         string_buffer_printf(told, "%s%s", told->n > 0 ? ", " : "", row->path);
     }

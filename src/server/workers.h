@@ -11,7 +11,8 @@ struct exchange;
 enum mr_status workers_create(struct workers **out, struct mr_error *err);
 void workers_free(struct workers *w); /* waits for what has begun; takes NULL */
 
-/* Call the exchange's handler, or upload_take where its body is not whole; holds the exchange meanwhile. The exchange's lock may be held. */
+/* Call the exchange's handler, or upload_take where its body is not whole; holds the exchange meanwhile. The exchange's lock
+ * may be held. */
 void workers_add(struct workers *w, struct exchange *x);
 
 #endif

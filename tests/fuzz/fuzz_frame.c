@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "server/engine_config.h"
+#include "server/engine_order.h"
 #include "server/frame.h"
 #include "server/wire.h"
 
@@ -36,6 +37,13 @@ static void use_request(const void *record, size_t n)
         abort();
 }
 
+static void use_order(const void *record, size_t n)
+{
+    struct engine_order o;
+    if (engine_order_read(&o, record, n, NULL) == MR_OK && (strlen(o.path) >= n || o.kind >= N_ENGINE_ORDERS))
+        abort();
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct frame_buffer in;
@@ -51,6 +59,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     while ((status = frame_next(&in, &head, &payload, &err)) == MR_OK) {
         use_event(payload, (size_t)head.bytes);
         use_request(payload, (size_t)head.bytes);
+        use_order(payload, (size_t)head.bytes);
         if (engine_config_read(&config, payload, (size_t)head.bytes, NULL) == MR_OK && strlen(config.path) > size)
             abort();
         engine_config_release(&config);

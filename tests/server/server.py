@@ -165,3 +165,12 @@ def read_until(s, text):
         assert piece, f"closed before {text!r}: {got[-500:]!r}"
         got += piece
     return got
+
+
+def processes(server):
+    """Ids of the engine processes, in the order in which they were started."""
+    found = []
+    for task in os.listdir(f"/proc/{server.pid}/task"):
+        with open(f"/proc/{server.pid}/task/{task}/children") as children:
+            found += map(int, children.read().split())
+    return sorted(found)

@@ -54,7 +54,6 @@ def test_what_is_shown_is_a_file_that_says_the_same(tmp_path):
     ("model: /nonexistent.gguf\n", "model: cannot read '/nonexistent.gguf'"),
     ("server: {api_keys_file: /nonexistent}\n", "server.api_keys_file: cannot open '/nonexistent'"),
     ("warm_pool: {active: 40, standby: 40}\n", "warm_pool: active and standby are more than 64 processes"),
-    ("warm_pool: {standby: 1}\nadapters: {dir: /tmp}\n", "adapters need the engine in the server's own process"),
 ])
 def test_errors_name_the_file_the_line_and_the_key(tmp_path, text, message):
     r = check(tmp_path, text)
@@ -136,14 +135,18 @@ def test_the_file_is_read_again(tmp_path):
 
 
 @needs_smollm2
-def test_engine_processes_keep_their_targets(tmp_path):
+def test_engine_processes_have_new_targets_at_once(tmp_path):
     path = tmp_path / "deployment.yaml"
     path.write_text("scheduler: {latency_target_ms: 5000}\nwarm_pool: {standby: 1}\n")
     with Server("--config", path) as s:
         path.write_text("scheduler: {latency_target_ms: 7000}\nwarm_pool: {standby: 1}\nserver: {drain_s: 5}\n")
         s.process.send_signal(signal.SIGHUP)
-        s.wait_until(lambda: "count from the next start on: scheduler.latency_target_ms" in s.error_text())
-        assert "read again: server.drain_s\n" in s.error_text()
+        s.wait_until(lambda: "read again: scheduler.latency_target_ms, server.drain_s\n" in s.error_text())
+        assert "millrace_latency_target_seconds 7\n" in s.get("/metrics").body.decode()
+        path.write_text("scheduler: {latency_target_ms: 7000, bucket_capacity: 10}\nwarm_pool: {standby: 1}\nserver: {drain_s: 5}\n")
+        s.process.send_signal(signal.SIGHUP)
+        s.wait_until(lambda: "read again: scheduler.bucket_capacity\n" in s.error_text())
+        s.wait_until(lambda: s.post("/v1/completions", {"prompt": "Once upon a time " * 20, "max_tokens": 200}).status == 429)
 
 
 @needs_smollm2

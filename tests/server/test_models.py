@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from server import SMOLLM2, Server, needs_smollm2, run
+from server import SMOLLM2, Server, needs_smollm2, processes, run
 
 pytestmark = needs_smollm2
 
@@ -38,6 +38,24 @@ def ask(server, model, path="/v1/completions", **more):
 
 def loaded(server):
     return sorted(m["name"] for m in server.get("/api/ps").json()["models"])
+
+
+def test_a_standby_answers_soon_for_a_model_that_was_unloaded(folder):
+    def load_s(server, model):
+        page = server.get("/metrics").body.decode()
+        return float(next(line for line in page.splitlines() if line.startswith(f'millrace_model_load_seconds{{model="{model}"')).split()[1])
+
+    with Server(*models(folder)[:4], "--models-max", "1", "--warm-standby", "1", model=None) as s:
+        reply = ask(s, "ant").json()
+        cold, warm = load_s(s, "ant"), []
+        for n in range(3):
+            s.wait_until(lambda: len(processes(s)) == (2 if n == 0 else 3))  # the present one's two, the other's standby
+            assert ask(s, "bee").status == 200 and loaded(s) == ["bee"]
+            s.wait_until(lambda: len(processes(s)) == 3)
+            assert ask(s, "ant").json()["choices"] == reply["choices"] and loaded(s) == ["ant"]
+            warm.append(load_s(s, "ant"))
+        assert min(warm) < cold
+        assert s.end() == 0
 
 
 def test_models_are_loaded_when_they_are_asked_for(folder):

@@ -2,25 +2,18 @@
 import json
 import os
 import signal
+import subprocess
 import threading
 import time
 
 import pytest
 
-from server import Server, needs_smollm2, raw_request, read_until
+from server import MILLRACE, SMOLLM2, Server, needs_smollm2, processes, raw_request, read_until
+from program import ROOT
 
 pytestmark = needs_smollm2
 
 PROMPT = {"prompt": "The capital of France is", "n_predict": 8, "temperature": 0, "ignore_eos": True}
-
-
-def processes(server):
-    """Ids of the engine processes, in the order in which they were started."""
-    found = []
-    for task in os.listdir(f"/proc/{server.pid}/task"):
-        with open(f"/proc/{server.pid}/task/{task}/children") as children:
-            found += map(int, children.read().split())
-    return sorted(found)
 
 
 def value(server, name, label=""):
@@ -140,6 +133,50 @@ def test_active_processes_divide_requests_and_cpus(plain):
             first, second = (os.sched_getaffinity(pid) for pid in both)
             assert first and second and not first & second
         assert s.post("/completion", PROMPT).json()["content"] == plain
+
+
+def test_without_a_ready_process_the_server_is_not_ready():
+    with Server("--warm-active", "1", "--warm-standby", "1") as s:
+        assert s.get("/readyz").status == 200
+        wait_standby(s)
+        both = processes(s)
+        os.kill(both[1], signal.SIGSTOP)  # the standby cannot take over
+        os.kill(both[0], signal.SIGKILL)
+        s.wait_until(lambda: s.get("/readyz").status == 503)
+        assert "no engine process is ready" in s.get("/readyz").json()["error"]["message"]
+        assert s.get("/livez").status == 200
+        os.kill(both[1], signal.SIGCONT)
+        s.wait_until(lambda: s.get("/readyz").status == 200)
+
+
+def test_adapters_are_loaded_by_processes_that_begin_later(tmp_path):
+    adapter = tmp_path / "tuned.gguf"
+    subprocess.run([MILLRACE, "adapter", ROOT / "tests/golden/data/peft_smollm2", "-m", SMOLLM2, "-o", adapter], check=True, capture_output=True)
+    (tmp_path / "broken.gguf").write_bytes(adapter.read_bytes()[:100])
+    with Server("--alias", "base", "--lora-dir", str(tmp_path), "--warm-active", "1", "--warm-standby", "1") as s:
+        def text(**fields):
+            r = s.post("/v1/completions", {"prompt": "The mill by the river", "max_tokens": 12, "temperature": 0, **fields})
+            return r.json()["choices"][0]["text"] if r.status == 200 else r.status
+
+        assert s.post("/v1/load_lora_adapter", {"lora_name": "broken", "lora_path": "broken.gguf"}).status == 400
+        for name in ("first", "second"):  # ids of the server and of a process that loads one alone differ
+            assert s.post("/v1/load_lora_adapter", {"lora_name": name, "lora_path": "tuned.gguf"}).status == 200
+        plain, tuned = text(), text(model="second")
+        assert plain != tuned == text(model="first")
+        assert s.post("/v1/unload_lora_adapter", {"lora_name": "first"}).status == 200
+        assert text(model="first") == 404
+        wait_standby(s)
+        os.kill(processes(s)[0], signal.SIGKILL)
+        assert (text(model="second"), text(model="base")) == (tuned, plain)
+
+
+def test_each_process_has_figures(pool):
+    pool.post("/completion", PROMPT)
+    assert value(pool, "engine_process_cpu_seconds_total", 'role="active",process="0"') > 0
+    assert value(pool, "engine_process_step_seconds_total", 'role="active"') > 0
+    assert value(pool, "engine_process_kv_bytes", 'role="active"') > 0
+    assert value(pool, "engine_process_kv_bytes", 'role="standby"') == 0
+    assert 0 < value(pool, "engine_process_resident_bytes", 'role="standby"') < value(pool, "engine_process_resident_bytes", 'role="active"')
 
 
 def test_engine_processes_die_with_the_server(pool):

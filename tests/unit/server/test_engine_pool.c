@@ -29,7 +29,8 @@ enum {
     LIE,           /* a token that no model has */
     REFUSE,        /* BUSY, but for the second of the active ones */
     REFUSE_ALL,
-    HOLD, /* says nothing until it is cancelled, then dies: who was cancelled is not waited for */
+    TELL_ORDERS, /* its token: 100 times the adapters, and the capacity of the bucket */
+    HOLD,        /* says nothing until it is cancelled, then dies: who was cancelled is not waited for */
     PATIENCE_MS = 60000
 };
 
@@ -74,8 +75,29 @@ static void answer(int fd, uint64_t ticket, int what, int64_t index, const char 
     tell_event(fd, ticket, &end);
 }
 
+/* What orders have made of the role. */
+struct told {
+    int32_t n_adapter, bucket;
+};
+
+static void obey(int fd, const struct frame_head *head, const void *payload, int64_t index, struct told *told)
+{
+    struct engine_order o;
+    static const char message[] = "it is bad";
+    engine_order_read(&o, payload, (size_t)head->bytes, NULL);
+    if (o.kind == ENGINE_ORDER_LOAD_ADAPTER && strcmp(o.path, "bad for the second") == 0 && index == 1) {
+        tell(fd, FRAME_DONE, head->ticket, MR_BAD_FORMAT, message, strlen(message));
+        return;
+    }
+    told->n_adapter += o.kind == ENGINE_ORDER_LOAD_ADAPTER;
+    told->n_adapter -= o.kind == ENGINE_ORDER_UNLOAD_ADAPTER && told->n_adapter > 0;
+    told->bucket = o.kind == ENGINE_ORDER_TARGETS ? o.targets.bucket_capacity : told->bucket;
+    tell(fd, FRAME_DONE, head->ticket, MR_OK, NULL, 0);
+}
+
 static int play_engine(void)
 {
+    struct told told = {0};
     struct frame_hello hello;
     struct frame_buffer in;
     struct frame_head head;
@@ -104,7 +126,10 @@ static int play_engine(void)
                 tell(fd, FRAME_READY, 0, 128, NULL, 0);
             } else if (head.kind == FRAME_REQUEST) {
                 wire_request_read(&r, payload);
-                answer(fd, head.ticket, r.request.prompt[0], index, config.path);
+                answer(fd, head.ticket, r.request.prompt[0],
+                       r.request.prompt[0] == TELL_ORDERS ? told.n_adapter * 100 + told.bucket : index, config.path);
+            } else if (head.kind == FRAME_ORDER) {
+                obey(fd, &head, payload, index, &told);
             } else if (head.kind == FRAME_CANCEL) {
                 _exit(1);
             }
@@ -259,6 +284,49 @@ static void a_refusal_is_everybodys(void **state)
     engine_link_free(l);
 }
 
+static void expect_orders(struct engine_link *l, uint64_t ticket, int32_t told)
+{
+    for (int i = 0; i < 8; i++) { /* each process has some */
+        submit(l, ticket + (uint64_t)i, TELL_ORDERS);
+        assert_int_equal(expect_answer(l, ticket + (uint64_t)i), told);
+    }
+}
+
+static void orders_hold_for_all_and_for_those_who_come_later(void **state)
+{
+    struct engine_link *l = open_pool(2, 1, "m");
+    struct engine_order one = {.kind = ENGINE_ORDER_LOAD_ADAPTER, .path = "one"},
+                        two = {.kind = ENGINE_ORDER_LOAD_ADAPTER, .path = "two"},
+                        targets = {.kind = ENGINE_ORDER_TARGETS, .targets = {.bucket_capacity = 13}}, back;
+    struct mr_error err;
+    (void)state;
+    assert_int_equal(engine_link_order(l, &one, &err), MR_OK);
+    assert_int_equal(engine_link_order(l, &two, &err), MR_OK);
+    assert_true(one.adapter > 0 && two.adapter > 0 && one.adapter != two.adapter);
+    expect_orders(l, 10, 200);
+    back = (struct engine_order){.kind = ENGINE_ORDER_UNLOAD_ADAPTER, .adapter = one.adapter};
+    assert_int_equal(engine_link_order(l, &back, &err), MR_OK);
+    assert_int_equal(engine_link_order(l, &back, &err), MR_NOT_FOUND);
+    assert_int_equal(engine_link_order(l, &targets, &err), MR_OK);
+    expect_orders(l, 20, 107); /* half of the bucket, rounded up */
+    submit(l, 1, DIE);
+    expect_error(l, 1, "two engine processes");
+    expect_orders(l, 30, 107);
+    engine_link_free(l);
+}
+
+static void an_adapter_that_one_cannot_load_is_nobodys(void **state)
+{
+    struct engine_link *l = open_pool(2, 0, "m");
+    struct engine_order bad = {.kind = ENGINE_ORDER_LOAD_ADAPTER, .path = "bad for the second"};
+    struct mr_error err;
+    (void)state;
+    assert_int_equal(engine_link_order(l, &bad, &err), MR_BAD_FORMAT);
+    assert_string_equal(err.message, "it is bad");
+    expect_orders(l, 10, 0);
+    engine_link_free(l);
+}
+
 static void a_cancelled_request_says_nothing_more(void **state)
 {
     struct engine_link *l = open_pool(1, 1, "m");
@@ -291,6 +359,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(who_sends_nonsense_is_ended),
         cmocka_unit_test(a_refusal_is_everybodys),
         cmocka_unit_test(a_cancelled_request_says_nothing_more),
+        cmocka_unit_test(orders_hold_for_all_and_for_those_who_come_later),
+        cmocka_unit_test(an_adapter_that_one_cannot_load_is_nobodys),
         cmocka_unit_test(a_process_that_cannot_open_its_model_says_why),
     };
     if (argc == 2 && strcmp(argv[1], ENGINE_PROCESS_COMMAND) == 0)

@@ -8,6 +8,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <cmocka.h>
 
 #include "measure/limits.h"
@@ -458,11 +461,47 @@ static void the_process_is_read(void **state)
     assert_true(p.resident_bytes == 0 && p.oom_kills == -1);
 }
 
+static void write_status(const char *path, int kb)
+{
+    FILE *f = fopen(path, "we");
+    assert_non_null(f);
+    fprintf(f, "Name:\tmillrace\nVmRSS:\t  90000 kB\nVmSwap:\t  %d kB\n", kb);
+    assert_int_equal(fclose(f), 0);
+}
+
+static void what_is_swapped_out_is_told_when_it_has_grown(void **state)
+{
+    char root[] = "/tmp/millrace-proc-XXXXXX", path[64];
+    int64_t known = 0;
+    (void)state;
+    assert_non_null(mkdtemp(root));
+    snprintf(path, sizeof path, "%s/proc", root);
+    assert_int_equal(mkdir(path, 0700), 0);
+    snprintf(path, sizeof path, "%s/proc/self", root);
+    assert_int_equal(mkdir(path, 0700), 0);
+    snprintf(path, sizeof path, "%s/proc/self/status", root);
+    write_status(path, 8191);
+    assert_int_equal(process_swap_grown(&known, root), 0);
+    write_status(path, 8192);
+    assert_int_equal(process_swap_grown(&known, root), 8 << 20);
+    write_status(path, 16383);
+    assert_int_equal(process_swap_grown(&known, root), 0);
+    write_status(path, 20000);
+    assert_int_equal(process_swap_grown(&known, root), 20000 << 10);
+    unlink(path);
+    for (int i = 0; i < 2; i++) {
+        *strrchr(path, '/') = '\0';
+        rmdir(path);
+    }
+    rmdir(root);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, make, destroy)
     const struct CMUnitTest tests[] = {
         TEST(an_answered_request_is_counted_once_everywhere),
+        cmocka_unit_test(what_is_swapped_out_is_told_when_it_has_grown),
         TEST(the_stages_sum_to_the_whole),
         TEST(stages_never_overlap_where_clocks_disagree),
         TEST(several_answers_share_a_prompt),
