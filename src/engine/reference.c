@@ -4,6 +4,7 @@
 enum {
     NEAR_BEHIND = 16, /* tokens around the place that is expected, where one equal token is enough to go on */
     NEAR_AHEAD = 128,
+    SKIPPED_MAX = 3,
     FAR_MIN = 3, /* equal tokens that are enough anywhere */
     RUN_MAX = 8, /* equal tokens that are counted */
     SURE = 3,
@@ -48,7 +49,11 @@ static void follow_one(struct reference *r, const int32_t *answer, int n)
         r->n_run++;
         return;
     }
-    int n_run, end = find(r, r->next - NEAR_BEHIND, r->next + NEAR_AHEAD, 1, answer, n, &n_run);
+    /* At the first difference one equal token counts only where few lie between: most often another token stands in one's
+     * place, and many a token stands nearby by chance. */
+    const bool is_first = r->n_run > 0;
+    int n_run, end = find(r, r->next - (is_first ? SKIPPED_MAX : NEAR_BEHIND), r->next + (is_first ? SKIPPED_MAX : NEAR_AHEAD),
+                          1, answer, n, &n_run);
     if (end < 0 || n_run < FAR_MIN) {
         int n_far;
         const int far = find(r, 1, r->n_text, FAR_MIN, answer, n, &n_far);

@@ -3,6 +3,7 @@
 #ifndef ENGINE_REFERENCE_H
 #define ENGINE_REFERENCE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct reference {
