@@ -1,18 +1,20 @@
 #!/usr/bin/env python3
 """What guessed tokens bring, by method and task, and under load, into docs/speculation.md and docs/speculation.svg.
 
-    bench/speculation.py models/SmolLM2-135M-Instruct.Q4_1.gguf [--draft-model FILE] [--cases tasks,load] [--rounds 3] [--requests 300]
+    bench/speculation.py models/SmolLM2-135M-Instruct.Q4_1.gguf [--draft-model FILE] [--cases tasks,load,acceptance] [--rounds 3] [--requests 300]
 
 tasks: one stream at a time, greedy, each task by every method in turn; what a method brings is the median over the rounds of its rate over
 that of the plain run beside it. The tokens must be the same: the script ends where they are not. load: first questions of real
 conversations, asked by 1, 4, 16 and 32 clients, by a server with `--speculation auto` and by one without, in turn. Every question comes to a server once, so
-that no answer is guessed from itself, but for the task that is about that. build/speculation.json keeps the figures: without a model the page is
-written again from it."""
+that no answer is guessed from itself, but for the task that is about that. acceptance: `millrace bench --replay`, guesses that are right in so many of a
+hundred tokens, for one answer at a time, and for more at 70; any model, whose figures stand beside those of others. build/speculation.json keeps the
+figures: without a model the page is written again from it."""
 import argparse
 import asyncio
 import json
 import os
 import statistics
+import subprocess
 import sys
 from pathlib import Path
 
@@ -55,6 +57,8 @@ TASKS = {
 }
 METHODS = ["ngram", "reference", "lookahead", "layers", "draft", "auto"]
 CLIENTS = [1, 4, 16, 32]
+ACCEPTANCE = [0, 30, 50, 70, 80, 90, 100]
+STREAMS, OFTEN = [1, 2, 4, 8, 16, 32], 70
 WRONG = 10  # of so many words of a prediction one is another
 
 
@@ -117,6 +121,24 @@ def under_load(a):
     return {"requests": a.requests, "gen": a.gen, "rounds": a.load_rounds, "found": found}
 
 
+def replay(a, *options):
+    r = subprocess.run([a.millrace, "bench", "--replay", ROOT / "README.md", "-m", a.model, "-t", str(a.threads), "--gen", str(a.gen), "--repeat", str(a.rounds),
+                        *options, "--json"], check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    return json.loads(r.stdout)["results"]
+
+
+def listed(numbers):
+    return ",".join(map(str, numbers))
+
+
+def acceptance(a):
+    """{"gen", "rounds", "by_acceptance": [...], "by_streams": [...]}"""
+    found = {"gen": a.gen, "rounds": a.rounds, "by_acceptance": replay(a, "--acceptance", listed(ACCEPTANCE)),
+             "by_streams": replay(a, "--acceptance", str(OFTEN), "--batch", listed(STREAMS))}
+    print(f"  {[round(f['ratio'], 2) for f in found['by_acceptance']]}, {[round(f['ratio'], 2) for f in found['by_streams']]}", file=sys.stderr)
+    return found
+
+
 def ratio(runs):
     return statistics.median(r["tok_s"] / r["plain"] for r in runs)
 
@@ -152,9 +174,22 @@ def load_text(m):
     return [*lines, "", "![what guesses bring by the number of clients](speculation.svg)"]
 
 
+def acceptance_text(found):
+    lines = ["The speed-up with guesses that are right in so many of a hundred tokens (`millrace bench --replay`), one answer at a time, and the tokens that come in a step:", "",
+             "| model | plain, tok/s | " + " | ".join(f"{n} %" for n in ACCEPTANCE) + " |", "|---" * (len(ACCEPTANCE) + 2) + "|"]
+    for name, m in found.items():
+        cells = [f"**{f['ratio']:.2f}** ({1 / (1 - min(f['accepted_per_token'], 0.999)):.1f})" for f in m["by_acceptance"]]
+        lines.append(f"| {name} | {statistics.median(f['plain_tok_s'] for f in m['by_acceptance']):,.1f} | " + " | ".join(cells) + " |")
+    lines += ["", f"The same at {OFTEN} %, by the number of answers at a time:", "", "| model | " + " | ".join(map(str, STREAMS)) + " |", "|---" * (len(STREAMS) + 1) + "|"]
+    for name, m in found.items():
+        lines.append(f"| {name} | " + " | ".join(f"{f['ratio']:.2f}" for f in m["by_streams"]) + " |")
+    return [*lines, "", "![the speed-up by the share of right guesses, and by answers at a time](speculation-acceptance.svg)", ""]
+
+
 def text(m):
     lines = [f"{m['model']}, {m['cpu']}, {m['threads']} threads" + (f", draft model {m['draft']}" if m.get("draft") else "") + ".", ""]
-    return "\n".join(lines + (tasks_text(m["tasks"]) if "tasks" in m else []) + (load_text(m["load"]) if "load" in m else []))
+    return "\n".join(lines + (tasks_text(m["tasks"]) if "tasks" in m else []) + (acceptance_text(m["acceptance"]) if m.get("acceptance") else []) +
+                     (load_text(m["load"]) if "load" in m else []))
 
 
 PLOT = """
@@ -166,6 +201,23 @@ ax.axhline(-2, color="0.8", linewidth=1, linestyle="--")
 ax.set_xlabel("clients at a time")
 ax.set_ylabel("auto over off, %")
 ax.spines[["top", "right"]].set_visible(False)
+"""
+
+
+ACCEPTANCE_PLOT = """
+fig, (left, right) = plt.subplots(1, 2, figsize=(8, 2.8), layout="constrained", sharey=True)
+for name, m in d.items():
+    left.plot([100 * f["acceptance"] for f in m["by_acceptance"]], [f["ratio"] for f in m["by_acceptance"]], "o-", label=name)
+    right.plot([f["streams"] for f in m["by_streams"]], [f["ratio"] for f in m["by_streams"]], "o-")
+left.set_xlabel("right guesses, %")
+left.set_ylabel("times the plain rate")
+left.legend(fontsize=7)
+right.set_xscale("log", base=2)
+right.set_xticks([1, 2, 4, 8, 16, 32], [1, 2, 4, 8, 16, 32])
+right.set_xlabel("answers at a time, 70 % right")
+for ax in (left, right):
+    ax.axhline(1, color="0.6", linewidth=1)
+    ax.spines[["top", "right"]].set_visible(False)
 """
 
 
@@ -189,14 +241,20 @@ def main():
     if a.model is not None:
         m = {"model": a.model.name, "cpu": cpu_name(), "threads": a.threads, "draft": Path(a.draft_model).name if a.draft_model else None}
         old = json.loads(kept.read_text()) if kept.exists() else {}
-        if all(old.get(key) == m[key] for key in m):
-            m = old
+        if all(old.get(key) == m[key] for key in m) or a.cases == ["acceptance"]:
+            m = old or m
+        m.setdefault("acceptance", old.get("acceptance", {}))
         for name in a.cases:
             print(f"{name}:", file=sys.stderr)
-            m[name] = {"tasks": tasks, "load": under_load}[name](a)
+            if name == "acceptance":
+                m[name][a.model.name] = acceptance(a)
+            else:
+                m[name] = {"tasks": tasks, "load": under_load}[name](a)
             kept.write_text(json.dumps(m, indent=1))
     m = json.loads(kept.read_text())
     write_part(a.output / "speculation.md", "bench/speculation.py", text(m))
+    if m.get("acceptance"):
+        draw(ACCEPTANCE_PLOT, m["acceptance"], a.output / "speculation-acceptance.svg")
     if "load" in m:
         draw(PLOT, gains(m["load"]), a.output / "speculation.svg")
 

@@ -13,6 +13,8 @@
 #include "cli/adapter_list.h"
 #include "cli/arguments.h"
 #include "cli/bench_constraints.h"
+#include "cli/bench_list.h"
+#include "cli/bench_replay.h"
 #include "cli/bench_engine.h"
 #include "cli/command.h"
 #include "cli/model_arguments.h"
@@ -28,29 +30,9 @@ struct options {
     struct model_arguments model;
     struct bench_options bench;
     bool json, kernels, engine, constraints, ablate;
+    const char *replay; /* shown here alone */
     const char *kernel; /* part of the names of products to time alone; NULL: all */
 };
-
-/* A list of integers in low..high: "1,8,32". */
-static enum mr_status argument_list_of_int(void *field, const char *text, const struct argument *a, struct mr_error *err)
-{
-    struct bench_list list = {.n = 0};
-    for (const char *s = text;; s++) {
-        char *end;
-        const long v = strtol(s, &end, 10);
-        if (end == s || (*end != ',' && *end != '\0') || (double)v < a->low || (double)v > a->high)
-            return mr_fail(err, MR_BAD_INPUT, "'%s' is not a list of integers from %.0f to %.0f, such as %s", text, a->low,
-                           a->high, a->value);
-        if (list.n == BENCH_LIST_MAX)
-            return mr_fail(err, MR_BAD_INPUT, "'%s' has more than %d entries", text, BENCH_LIST_MAX);
-        list.value[list.n++] = (int)v;
-        s = end;
-        if (*s == '\0')
-            break;
-    }
-    *(struct bench_list *)field = list;
-    return MR_OK;
-}
 
 #define FIELD(name) offsetof(struct options, name)
 static const struct argument rows[] = {
@@ -104,6 +86,11 @@ static const struct argument rows[] = {
              "brings",
      .parse = argument_flag,
      .offset = FIELD(ablate)},
+    {.name = "replay",
+     .value = "FILE",
+     .help = "Measure what guesses bring on a text instead; --replay FILE --help shows its options",
+     .parse = argument_string,
+     .offset = FIELD(replay)},
     {.name = "engine",
      .help = "Run a load of many requests instead; --engine --help shows its options",
      .parse = argument_flag,
@@ -337,6 +324,8 @@ int command_bench(int argc, char **argv)
         return bench_engine(argc, argv);
     if (arguments_hold(argc, argv, "--constraints"))
         return bench_constraints(argc, argv);
+    if (arguments_hold(argc, argv, "--replay"))
+        return bench_replay(argc, argv);
     struct options o = {.bench = {.prompt = 512, .gen = 64, .batch = {{1}, 1}, .depth = {{0}, 1}, .repeat = 5}};
     const struct argument_group groups[] = {{.rows = model_argument, .into = &o.model},
                                             {.rows = rows, .into = &o},

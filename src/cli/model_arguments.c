@@ -14,6 +14,8 @@ static const char *const kv_types[] = {"auto", "int8", NULL};
 static const char *const speculations[] = {"auto",      "off",    "draft", "ngram", "reference",
                                            "lookahead", "layers", "heads", "none",  NULL};
 
+const char *model_speculation_name(int speculation) { return speculations[speculation]; }
+
 static const char *const on_off[] = {"on", "off", NULL};
 
 const struct argument model_argument[] = {{.name = "model",

@@ -32,6 +32,9 @@ extern const struct argument cache_argument[];    /* --cache-dir, --cache-bytes,
 extern const struct argument template_argument[]; /* --chat-template */
 extern const struct argument adapter_argument[];  /* --lora, --lora-scaled */
 
+/* As --speculation takes it. */
+const char *model_speculation_name(int speculation);
+
 /* After parsing: -m must be there; more threads than CPUs get a warning on stderr. Returns ARGUMENTS_GO_ON or an exit
  * status, the error being printed. */
 int model_arguments_check(const struct model_arguments *o, const char *command);

@@ -13,8 +13,8 @@ static const double prompt_share_min = 0.25;
 static const double patience_us = 1e6, patience_times = 4, late_part = 0.1;
 
 /* A request that comes while a step of background requests runs waits for its end. For so long after others had rows such a
- * step has only the eldest of its answers, and takes prompts for what those leave of a short time, then of a longer one, and for
- * a little in any case.
+ * step has only the eldest of its answers, and takes prompts for what those leave of a short time, then of a longer one, and
+ * for a little in any case.
  */
 enum {
     BETWEEN_ROWS = 8

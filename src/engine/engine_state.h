@@ -137,10 +137,12 @@ struct mr_engine {
     int64_t draft_us;        /* of the step's time, what models took to guess */
     double step_budget_us;   /* of streams and prompts, where there are streams */
     bool is_background_step; /* its rows are background requests' */
-    int64_t others_us;       /* when a step last had rows of others; long ago: none had */
-    int *order;              /* [n_slot] slots, scratch */
-    struct draft_ask *ask;   /* [n_slot] scratch */
-    uint64_t *allowed;       /* a mask of the vocabulary, scratch */
+    int32_t (*replay)(void *context, uint64_t request, int32_t n_generated); /* replay.h; NULL: none */
+    void *replay_context;
+    int64_t others_us;     /* when a step last had rows of others; long ago: none had */
+    int *order;            /* [n_slot] slots, scratch */
+    struct draft_ask *ask; /* [n_slot] scratch */
+    uint64_t *allowed;     /* a mask of the vocabulary, scratch */
     struct mr_engine_stats stats;
 };
 

@@ -1,6 +1,13 @@
 /* step.c: one step of the engine: admit, build a batch, run the model, choose tokens. */
 #include "base/page_faults.h"
+#include "engine/replay.h"
 #include "engine/second_tier.h"
+
+void engine_replay(struct mr_engine *e, int32_t (*token)(void *context, uint64_t request, int32_t n_generated), void *context)
+{
+    e->replay = token;
+    e->replay_context = context;
+}
 
 enum {
     IDLE_WAIT_US = 1000 /* for constraints, of a step without rows: its caller has requests to hand over */
@@ -76,6 +83,8 @@ static enum mr_status advance(struct mr_engine *e, struct sequence *s, const flo
                                        .sample = s->sample};
     struct sampled chosen;
     MR_TRY(sampler_pick(e->sampler, logits, &point, &chosen, err));
+    const int32_t given = e->replay != NULL ? e->replay(e->replay_context, s->request->id, s->usage.n_generated) : -1;
+    chosen.token = given >= 0 ? given : chosen.token;
     MR_TRY(sequence_obey(s, chosen.token, err));
     s->token[s->n_token++] = chosen.token;
     s->usage.n_accepted += chosen.token == draft;
