@@ -90,21 +90,35 @@ static void step_param(struct compute *c, struct step s, struct param_place p)
         pool_run(c->pool, step_piece, &s, (int)((s.n - 1) / PIECE + 1));
 }
 
+static struct step step_of(const struct adamw *a, float *w, const float *grad, double norm, float *first, float *second,
+                           int64_t step, float rate)
+{
+    return (struct step){.a = *a,
+                         .w = w,
+                         .first = first,
+                         .second = second,
+                         .grad = grad,
+                         .scale = a->clip > 0 && norm > (double)a->clip ? (float)((double)a->clip / norm) : 1,
+                         .rate = rate,
+                         .correct1 = (float)(1 / (1 - math_power((double)a->beta1, (double)step))),
+                         .correct2 = (float)(1 / (1 - math_power((double)a->beta2, (double)step)))};
+}
+
 void adamw_step(struct compute *c, const struct adamw *a, struct train_model *m, const float *grad, double norm, float *first,
                 float *second, int64_t step, float rate)
 {
-    const struct step s = {.a = *a,
-                           .w = m->w,
-                           .first = first,
-                           .second = second,
-                           .grad = grad,
-                           .scale = a->clip > 0 && norm > (double)a->clip ? (float)((double)a->clip / norm) : 1,
-                           .rate = rate,
-                           .correct1 = (float)(1 / (1 - math_power((double)a->beta1, (double)step))),
-                           .correct2 = (float)(1 / (1 - math_power((double)a->beta2, (double)step)))};
+    const struct step s = step_of(a, m->w, grad, norm, first, second, step, rate);
     for (enum param p = 0; p < N_GLOBAL_PARAMS; p++)
         step_param(c, s, train_param(m, 0, p));
     for (int layer = 0; layer < m->h.n_layer; layer++)
         for (enum param p = N_GLOBAL_PARAMS; p < N_PARAMS; p++)
             step_param(c, s, train_param(m, layer, p));
+}
+
+void adamw_step_places(struct compute *c, const struct adamw *a, float *w, const struct param_place *place, int n,
+                       const float *grad, double norm, float *first, float *second, int64_t step, float rate)
+{
+    const struct step s = step_of(a, w, grad, norm, first, second, step, rate);
+    for (int i = 0; i < n; i++)
+        step_param(c, s, place[i]);
 }

@@ -24,5 +24,8 @@ double gradient_norm(struct compute *c, const float *grad, size_t n);
 /* One step: m's weights, and the moments first[n_weight], second[n_weight]. step counts from 1. norm: that of grad. */
 void adamw_step(struct compute *c, const struct adamw *a, struct train_model *m, const float *grad, double norm, float *first,
                 float *second, int64_t step, float rate);
+/* The same for n places of an array of weights of any kind. */
+void adamw_step_places(struct compute *c, const struct adamw *a, float *w, const struct param_place *place, int n,
+                       const float *grad, double norm, float *first, float *second, int64_t step, float rate);
 
 #endif

@@ -172,6 +172,45 @@ void glu_backward(struct compute *c, enum glu_kind kind, float *dgate, float *du
     over_rows(c, glu_back_piece, &a);
 }
 
+static void residual_piece(void *context, int piece, int thread)
+{
+    (void)thread;
+    const struct rows *a = context;
+    for (int r = piece * ROWS; r < end_of(a, piece); r++)
+        for (size_t i = 0, at = (size_t)r * (size_t)a->n; i < (size_t)a->n; i++, at++) {
+            float f, slope;
+            a->out2[at] += a->in2[i];
+            silu(&f, &slope, a->out2[at]);
+            a->out[at] = a->in[at] + f;
+        }
+}
+
+void silu_residual_forward(struct compute *c, float *y, const float *x, float *u, const float *b, int n_row, int n)
+{
+    struct rows a = {.c = c, .out = y, .out2 = u, .in = x, .in2 = b, .n_row = n_row, .n = n};
+    over_rows(c, residual_piece, &a);
+}
+
+static void residual_back_piece(void *context, int piece, int thread)
+{
+    (void)thread;
+    const struct rows *a = context;
+    for (int r = 0; r < a->n_row; r++)
+        for (int i = piece * COLUMNS; i < end_column(a, piece); i++) {
+            float f, slope;
+            const size_t at = (size_t)r * (size_t)a->n + (size_t)i;
+            silu(&f, &slope, a->in2[at]);
+            a->out[at] = a->in[at] * slope;
+            a->out2[i] += a->out[at];
+        }
+}
+
+void silu_residual_backward(struct compute *c, float *du, float *db, const float *dy, const float *u, int n_row, int n)
+{
+    struct rows a = {.c = c, .out = du, .out2 = db, .in = dy, .in2 = u, .n_row = n_row, .n = n};
+    over_columns(c, residual_back_piece, &a);
+}
+
 static void rotary_piece(void *context, int piece, int thread)
 {
     (void)thread;

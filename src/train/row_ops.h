@@ -17,6 +17,11 @@ void glu_forward(struct compute *c, enum glu_kind kind, float *out, const float 
 void glu_backward(struct compute *c, enum glu_kind kind, float *dgate, float *dup, const float *dout, const float *gate,
                   const float *up, int n_row, int n);
 
+/* y = x + silu(u + b) with u[n_row][n], b[n]; what silu reads is left in u. */
+void silu_residual_forward(struct compute *c, float *y, const float *x, float *u, const float *b, int n_row, int n);
+/* du from dy and the u that the forward pass left; db += its sum over rows. dx is dy itself. */
+void silu_residual_backward(struct compute *c, float *du, float *db, const float *dy, const float *u, int n_row, int n);
+
 /* Turn the heads of each row in place by the angles of its place in its sequence: cosine and sine are [n_tok][n_rot / 2];
  * backward by the opposite angles, which is the gradient. Row r stands at place r % n_tok. */
 struct rotary {

@@ -196,6 +196,7 @@ static float *state(const struct train_pass *p, int layer)
 }
 
 const float *train_pass_hidden(const struct train_pass *p, int layer) { return state(p, layer); }
+const float *train_pass_features(const struct train_pass *p) { return p->normed; }
 
 /* One layer's weights, or their gradients. */
 struct layer_params {

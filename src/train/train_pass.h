@@ -44,6 +44,8 @@ double train_pass_run(struct train_pass *p, const int32_t *token, int n_seq, con
 
 /* States behind `layer` blocks in the last run, [rows][n_embd]; borrowed until the next one. */
 const float *train_pass_hidden(const struct train_pass *p, int layer);
+/* What the output matrix read in the last run, [rows][n_embd]: the states behind the last block, normed; borrowed likewise. */
+const float *train_pass_features(const struct train_pass *p);
 struct compute *train_pass_compute(struct train_pass *p);
 
 /* Operations that a token costs forward and backward, without recomputation: 6 for each weight of a product, and attention's

@@ -5,7 +5,7 @@ VOCAB, N_SEQ, N_TOK, T, K, N_SAMPLE = 256, 2, 70, 2.0, 8, 256
 WEIGHTS = (0.25, 0.75)  # of cross-entropy and divergence
 MODELS = ("llama3", "llama_yarn", "mistral", "qwen3", "gemma3")
 ATTENTION = {"scale": 0.3, "window": 20, "heads": 6, "kv_heads": 2, "dim": 12, "tokens": 101}
-OPS = ("linear", "rms_norm", "silu", "gelu", "rotary_pairs", "rotary_halves", "attention", "attention_window", "embed",
+OPS = ("linear", "rms_norm", "silu", "gelu", "silu_residual", "rotary_pairs", "rotary_halves", "attention", "attention_window", "embed",
        "loss_all", "loss_best")
 
 
@@ -43,6 +43,8 @@ def op_inputs(name):
         return [normal(21, 75), normal(75), normal(21, 75)]
     if name in ("silu", "gelu"):
         return [normal(11, 77) * 4, normal(11, 77), normal(11, 77)]
+    if name == "silu_residual":                     # x, u, b, dy
+        return [normal(21, 75), normal(21, 75) * 3, normal(75), normal(21, 75)]
     if name.startswith("rotary"):                   # x[token][head][dim]
         return [normal(19, 3, 16), normal(19, 3, 16)]
     if name.startswith("attention"):

@@ -81,6 +81,16 @@ static void glu(struct compute *c, enum glu_kind kind)
     output(dup, 11 * 77);
 }
 
+static void silu_residual(struct compute *c)
+{
+    float *x = input(21 * 75), *u = input(21 * 75), *b = input(75), *dy = input(21 * 75), *y = zeros(21 * 75), *db = zeros(75);
+    silu_residual_forward(c, y, x, u, b, 21, 75);
+    silu_residual_backward(c, dy, db, dy, u, 21, 75);
+    output(y, 21 * 75);
+    output(dy, 21 * 75);
+    output(db, 75);
+}
+
 static void rotary(struct compute *c, enum rope_style style)
 {
     float *x = input(19 * 48), *dy = input(19 * 48), cosine[19 * 6], sine[19 * 6];
@@ -212,6 +222,8 @@ int main(int argc, char **argv)
         norm(&c);
     else if (strcmp(op, "silu") == 0 || strcmp(op, "gelu") == 0)
         glu(&c, op[0] == 's' ? GLU_SILU : GLU_GELU);
+    else if (strcmp(op, "silu_residual") == 0)
+        silu_residual(&c);
     else if (strncmp(op, "rotary", 6) == 0)
         rotary(&c, strcmp(op, "rotary_pairs") == 0 ? ROPE_PAIRS : ROPE_HALVES);
     else if (strncmp(op, "attention", 9) == 0)

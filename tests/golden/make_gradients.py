@@ -76,6 +76,8 @@ def op(name, x):
         return F.silu(t[0]) * t[1], t[:2]
     if name == "gelu":
         return F.gelu(t[0], approximate="tanh") * t[1], t[:2]
+    if name == "silu_residual":
+        return t[0] + F.silu(t[1] + t[2]), t[1:3]
     if name.startswith("rotary"):
         return turn(t[0], name.removeprefix("rotary_"), 12), t[:1]
     if name.startswith("attention"):
