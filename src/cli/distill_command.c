@@ -12,7 +12,7 @@
 
 struct distill_arguments {
     const char *student, *teacher, *file, *out, *cache, *checkpoint;
-    int type, threads, tokens, batch, accumulate, held_out, top_k;
+    int type, heads, heads_count, threads, tokens, batch, accumulate, held_out, top_k;
     int64_t steps, warmup, seed, checkpoint_every, report_every, measure_every;
     float rate, floor, decay, clip, ce, kl, hidden, temperature;
     size_t memory;
@@ -20,6 +20,7 @@ struct distill_arguments {
 };
 
 static const char *const types[] = {"f32", "f16", "bf16", NULL};
+static const char *const kinds[] = {"none", "medusa", NULL};
 static const enum quant_type quant_of[] = {QUANT_F32, QUANT_F16, QUANT_BF16};
 
 #define FIELD(f)  .offset = offsetof(struct distill_arguments, f)
@@ -39,6 +40,17 @@ static const struct argument model_rows[] = {
      .parse = argument_choice,
      .choice = types,
      FIELD(type)},
+    {.name = "heads",
+     .value = "KIND",
+     .help = "Train heads for speculation beside the model, which stands still: medusa; the output holds the heads alone",
+     .parse = argument_choice,
+     .choice = kinds,
+     FIELD(heads)},
+    {.name = "heads-count",
+     .value = "N",
+     .help = "Tokens that they guess further ahead, one each (default: 3)",
+     INT(1, DRAFT_HEADS_MAX),
+     FIELD(heads_count)},
     {0}};
 
 static const struct argument loss_rows_of[] = {
@@ -127,6 +139,8 @@ static bool report(void *context, const struct curve_point *p)
     if (p->held_cross_entropy >= 0)
         fprintf(stderr, "  held out: ce %.4f  right %.2f %%  as the teacher %.2f %%", (double)p->held_cross_entropy,
                 100 * (double)p->held_accuracy, 100 * (double)p->held_agreement);
+    for (int i = 0; i < DRAFT_HEADS_MAX && p->held_head[i] >= 0; i++)
+        fprintf(stderr, "%s %.2f %%", i == 0 ? "  each head" : ",", 100 * (double)p->held_head[i]);
     fputc('\n', stderr);
     return !interrupt_seen();
 }
@@ -135,6 +149,14 @@ static bool go_on(void *context)
 {
     (void)context;
     return !interrupt_seen();
+}
+
+static json_t *heads_json(const struct curve_point *p)
+{
+    json_t *heads = json_array();
+    for (int i = 0; i < DRAFT_HEADS_MAX && p->held_head[i] >= 0; i++)
+        json_array_append_new(heads, json_real((double)p->held_head[i]));
+    return heads;
 }
 
 static json_t *point_json(const struct curve_point *p)
@@ -146,9 +168,9 @@ static json_t *point_json(const struct curve_point *p)
                           "tokens_per_s", p->tokens_per_s, "mfu", p->mfu);
     if (o != NULL && p->held_cross_entropy >= 0)
         json_object_set_new(o, "held_out",
-                            json_pack("{s:f, s:f, s:f, s:f}", "cross_entropy", (double)p->held_cross_entropy, "divergence",
+                            json_pack("{s:f, s:f, s:f, s:f, s:o}", "cross_entropy", (double)p->held_cross_entropy, "divergence",
                                       (double)p->held_divergence, "accuracy", (double)p->held_accuracy, "agreement",
-                                      (double)p->held_agreement));
+                                      (double)p->held_agreement, "accuracy_of_heads", heads_json(p)));
     return o;
 }
 
@@ -186,6 +208,7 @@ static struct distill_job job_of(const struct distill_arguments *a, const struct
     o.go_on = go_on;
     return (struct distill_job){.student = a->student,
                                 .teacher = a->teacher,
+                                .n_head = a->heads > 0 ? a->heads_count : 0,
                                 .text = text->s != NULL ? text->s : "",
                                 .n_text = text->n,
                                 .out = a->out,
@@ -223,6 +246,7 @@ static int run(const struct distill_arguments *a, const char *command)
 int command_distill(int argc, char **argv)
 {
     struct distill_arguments a = {.type = 1,
+                                  .heads_count = 3,
                                   .tokens = 512,
                                   .batch = 2,
                                   .accumulate = 4,
@@ -247,7 +271,8 @@ int command_distill(int argc, char **argv)
         .summary = "Train a model on a text, with a teacher that knows it better: a pruned model learns again what it lost, a "
                    "small one what a large one says. In f32 on the CPU.",
         .example = "  millrace distill -m pruned.gguf --teacher models/SmolLM2-135M-Instruct.Q4_1.gguf -f text.txt \\\n"
-                   "      -o student.gguf --checkpoint run.ckpt --teacher-cache teacher.cache",
+                   "      -o student.gguf --checkpoint run.ckpt --teacher-cache teacher.cache\n"
+                   "  millrace distill -m models/SmolLM2-135M-Instruct.Q4_1.gguf -f text.txt -o heads.gguf --heads medusa",
         .group = groups,
         .n_groups = 3};
     const int stop = arguments_parse(argc, argv, &line);

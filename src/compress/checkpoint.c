@@ -50,7 +50,7 @@ static bool write_all(int fd, const struct train_state *s)
 {
     struct head head = {.recipe = s->recipe, .step = s->step, .n_array = s->n_array, .n_point = s->curve.n};
     uint64_t sum = 0, ignored = 0;
-    memcpy(head.magic, "MRTRAIN1", sizeof head.magic);
+    memcpy(head.magic, "MRTRAIN2", sizeof head.magic);
     bool ok =
         write_part(fd, &sum, &head, sizeof head) && write_part(fd, &sum, s->curve.point, s->curve.n * sizeof *s->curve.point);
     for (int i = 0; i < 3; i++)
@@ -132,7 +132,7 @@ static enum mr_status read_file(struct train_state *s, FILE *f, const char *path
 {
     struct head head;
     uint64_t sum = 0;
-    if (!read_part(f, &sum, &head, sizeof head) || memcmp(head.magic, "MRTRAIN1", sizeof head.magic) != 0 ||
+    if (!read_part(f, &sum, &head, sizeof head) || memcmp(head.magic, "MRTRAIN2", sizeof head.magic) != 0 ||
         head.n_point > MAX_POINTS || head.step < 0)
         return mr_fail(err, MR_BAD_FORMAT, "'%s' is no checkpoint", path);
     if (head.recipe != s->recipe || head.n_array != s->n_array)

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "base/status.h"
+#include "train/draft_heads.h"
 
 /* The run's figures since the point before. */
 struct curve_point {
@@ -17,7 +18,8 @@ struct curve_point {
     float rate, norm;                                           /* of the last step: its rate, and its gradient's length */
     float loss, cross_entropy, divergence, accuracy, agreement; /* mean over the training tokens */
     float held_cross_entropy, held_divergence, held_accuracy, held_agreement; /* over the held-out ones; -1: not measured */
-    double tokens_per_s, mfu;                                                 /* mfu 0: the peak is unknown */
+    float held_head[DRAFT_HEADS_MAX]; /* of heads for speculation, held out: share of right tokens of each; -1 likewise */
+    double tokens_per_s, mfu;         /* mfu 0: the peak is unknown */
 };
 
 struct curve {

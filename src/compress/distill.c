@@ -7,24 +7,20 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "compress/heads_lesson.h"
 #include "compress/teacher.h"
-
-/* Sums over tokens. */
-struct sums {
-    double loss, cross_entropy, divergence;
-    int64_t n, n_right, n_agree;
-};
 
 struct distiller {
     const struct distill_options *o;
     struct train_pass *pass;
     struct teacher *teacher;
+    struct heads_lesson *heads;
     struct train_state state;
     float *grad;
     int32_t *token, *label, *id; /* of a micro-batch */
     float *p;
     struct row_loss *rows;
-    struct sums sums;
+    struct lesson_sums sums;
     float scale;
     int64_t n_token;   /* trained on */
     double flops;      /* since the last report */
@@ -52,11 +48,34 @@ struct distill_options distill_defaults(void)
                                     .memory_bytes = (size_t)4 << 30};
 }
 
+static enum mr_status check_k(const struct distill_options *o, struct mr_error *err)
+{
+    const int most = o->student->h.n_vocab < LOSS_K_MAX ? o->student->h.n_vocab : LOSS_K_MAX;
+    return o->kl_weight > 0 && (o->k < 1 || o->k > most)
+               ? mr_fail(err, MR_BAD_INPUT, "top-k is %d, must be from 1 to %d", o->k, most)
+               : MR_OK;
+}
+
+static enum mr_status check_heads(const struct distill_options *o, struct mr_error *err)
+{
+    if (o->teacher != NULL || o->hidden_weight > 0 || o->cache != NULL)
+        return mr_fail(err, MR_BAD_INPUT, "heads learn from the model itself: no teacher, cache or weight of hidden states");
+    if (o->heads->n_embd != o->student->h.n_embd)
+        return mr_fail(err, MR_BAD_INPUT, "heads of width %d do not fit a model of width %d", o->heads->n_embd,
+                       o->student->h.n_embd);
+    if (o->windows->n_tok <= o->heads->n_head + 1)
+        return mr_fail(err, MR_BAD_INPUT, "windows of %d tokens are too short for %d heads", o->windows->n_tok,
+                       o->heads->n_head);
+    return check_k(o, err);
+}
+
 static enum mr_status check(const struct distill_options *o, struct mr_error *err)
 {
     const bool has_loss = o->ce_weight > 0 || o->kl_weight > 0 || o->hidden_weight > 0;
     if (o->n_seq < 1 || o->n_seq > TEACHER_MAX_SEQ || o->accumulate < 1 || o->n_step < 1 || !(o->temperature > 0) || !has_loss)
         return mr_fail(err, MR_BAD_INPUT, "batch, steps, temperature or the weights of all losses are not above 0");
+    if (o->heads != NULL)
+        return check_heads(o, err);
     if (o->teacher == NULL)
         return o->kl_weight > 0 || o->hidden_weight > 0
                    ? mr_fail(err, MR_BAD_INPUT, "divergence and hidden states need a teacher; give their weights as 0")
@@ -64,16 +83,20 @@ static enum mr_status check(const struct distill_options *o, struct mr_error *er
     if (o->teacher->h.n_vocab != o->student->h.n_vocab)
         return mr_fail(err, MR_BAD_INPUT, "the teacher has a vocabulary of %d tokens, the student one of %d",
                        o->teacher->h.n_vocab, o->student->h.n_vocab);
-    if (o->kl_weight > 0 && (o->k < 1 || o->k > LOSS_K_MAX || o->k > o->student->h.n_vocab))
-        return mr_fail(err, MR_BAD_INPUT, "top-k is %d, must be from 1 to %d", o->k,
-                       o->student->h.n_vocab < LOSS_K_MAX ? o->student->h.n_vocab : LOSS_K_MAX);
+    MR_TRY(check_k(o, err));
     if (o->hidden_weight > 0 && o->teacher->h.n_embd != o->student->h.n_embd)
         return mr_fail(err, MR_BAD_INPUT, "hidden states of width %d cannot teach those of width %d", o->teacher->h.n_embd,
                        o->student->h.n_embd);
     return MR_OK;
 }
 
-static int n_best(const struct distill_options *o) { return o->kl_weight > 0 ? o->k : 0; }
+/* Of the teacher's distribution; heads are measured against the base's best token in any case. */
+static int n_best(const struct distill_options *o) { return o->kl_weight > 0 ? o->k : o->heads != NULL; }
+
+static size_t n_trained(const struct distill_options *o)
+{
+    return o->heads != NULL ? o->heads->n_weight : o->student->n_weight;
+}
 
 /* All that decides what a step does. */
 static uint64_t recipe(const struct distill_options *o)
@@ -86,6 +109,8 @@ static uint64_t recipe(const struct distill_options *o)
                           o->adamw.clip, o->ce_weight, o->kl_weight,   o->hidden_weight, o->temperature,   0};
     uint64_t sum = digest_bytes(digest_bytes(0, whole, sizeof whole), real, sizeof real);
     sum = digest_bytes(sum, o->student->w, o->student->n_weight * sizeof(float));
+    if (o->heads != NULL)
+        sum = digest_bytes(sum, &o->heads->n_head, sizeof o->heads->n_head);
     if (o->teacher != NULL)
         sum = digest_bytes(sum, o->teacher->w, o->teacher->n_weight * sizeof(float));
     const uint64_t text = text_windows_digest(o->windows);
@@ -107,19 +132,37 @@ static enum mr_status create_teacher(struct distiller *d, struct mr_error *err)
     return o->teacher != NULL ? teacher_create(&d->teacher, &options, err) : MR_OK;
 }
 
+static enum mr_status create_heads(struct distiller *d, struct mr_error *err)
+{
+    const struct distill_options *o = d->o;
+    const struct heads_lesson_options options = {.heads = o->heads,
+                                                 .base = o->student,
+                                                 .n_seq = o->n_seq,
+                                                 .n_tok = o->windows->n_tok,
+                                                 .k = n_best(o),
+                                                 .ce_weight = o->ce_weight,
+                                                 .kl_weight = o->kl_weight,
+                                                 .temperature = o->temperature,
+                                                 .scale = d->scale,
+                                                 .pool = o->pool,
+                                                 .cpu_features = o->cpu_features};
+    return o->heads != NULL ? heads_lesson_create(&d->heads, &options, err) : MR_OK;
+}
+
 static enum mr_status allocate(struct distiller *d, struct mr_error *err)
 {
     const struct distill_options *o = d->o;
     const size_t rows = (size_t)o->n_seq * (size_t)o->windows->n_tok, best = rows * (size_t)n_best(o) + 1;
-    const size_t n = o->student->n_weight;
+    const size_t n = n_trained(o);
     const struct train_pass_options pass = {.n_seq = o->n_seq,
                                             .n_tok = o->windows->n_tok,
+                                            .is_forward = o->heads != NULL,
                                             .memory_bytes = o->memory_bytes,
                                             .pool = o->pool,
                                             .cpu_features = o->cpu_features};
     d->state.recipe = recipe(o);
     d->state.n_array = n;
-    d->state.array[0] = o->student->w;
+    d->state.array[0] = o->heads != NULL ? o->heads->w : o->student->w;
     d->state.array[1] = mem_zero_array(n, sizeof(float));
     d->state.array[2] = mem_zero_array(n, sizeof(float));
     d->grad = mem_zero_array(n, sizeof *d->grad);
@@ -133,6 +176,7 @@ static enum mr_status allocate(struct distiller *d, struct mr_error *err)
         return mr_fail(err, MR_NO_MEMORY, "no memory for the gradient and moments of %zu weights", n);
     d->scale = 1 / ((float)rows * (float)o->accumulate);
     MR_TRY(train_pass_create(&d->pass, o->student, &pass, err));
+    MR_TRY(create_heads(d, err));
     return create_teacher(d, err);
 }
 
@@ -140,6 +184,7 @@ static void release(struct distiller *d)
 {
     train_pass_free(d->pass);
     teacher_free(d->teacher);
+    heads_lesson_free(d->heads);
     free(d->state.array[1]);
     free(d->state.array[2]);
     free(d->state.curve.point);
@@ -163,18 +208,8 @@ static double logits_loss(void *context, struct compute *c, float *logits, int f
                                    .kl_weight = o->kl_weight,
                                    .temperature = o->temperature,
                                    .scale = d->scale};
-    double loss = 0;
     loss_rows(c, d->rows, &t, logits, n, o->student->h.n_vocab, backward);
-    for (int i = 0; i < n; i++) {
-        const struct row_loss *r = &d->rows[i];
-        d->sums.cross_entropy += (double)r->cross_entropy;
-        d->sums.divergence += (double)r->divergence;
-        d->sums.n += r->counts;
-        d->sums.n_right += r->is_right;
-        d->sums.n_agree += r->agrees;
-        loss += (double)(o->ce_weight * r->cross_entropy + o->kl_weight * o->temperature * o->temperature * r->divergence);
-    }
-    return loss;
+    return lesson_sums_add(&d->sums, &t, d->rows, n, -1);
 }
 
 /* The student's layers are matched with the teacher's at the same part of the way. */
@@ -191,20 +226,33 @@ static double hidden_loss(void *context, struct compute *c, int layer, const flo
     return dx == NULL ? loss : 0;
 }
 
+static double pass(struct distiller *d, int n, float *grad)
+{
+    const struct train_loss loss = {
+        .logits = logits_loss, .hidden = d->o->hidden_weight > 0 ? hidden_loss : NULL, .context = d};
+    return d->heads != NULL ? heads_lesson_run(d->heads, d->pass, d->token, d->label, n, grad, &d->sums)
+                            : train_pass_run(d->pass, d->token, n, &loss, grad);
+}
+
+static double flops_per_token(const struct distill_options *o)
+{
+    const double student = train_flops_per_token(o->student, o->windows->n_tok);
+    return o->heads != NULL ? student / 3 + head_flops_per_token(o->heads, o->student) : student;
+}
+
 /* A micro-batch: windows, what the teacher says of them, and the pass. */
 static enum mr_status run_windows(struct distiller *d, const uint32_t *window, int n, float *grad, struct mr_error *err)
 {
     const struct distill_options *o = d->o;
     const int n_tok = o->windows->n_tok;
-    const struct train_loss loss = {.logits = logits_loss, .hidden = o->hidden_weight > 0 ? hidden_loss : NULL, .context = d};
     int n_run = 0;
     for (int i = 0; i < n; i++)
         text_windows_read(o->windows, window[i], d->token + (size_t)i * (size_t)n_tok, d->label + (size_t)i * (size_t)n_tok);
     if (d->teacher != NULL)
         MR_TRY(teacher_ask(d->teacher, window, n, d->id, d->p, &n_run, err));
-    const double sum = train_pass_run(d->pass, d->token, n, &loss, grad);
+    const double sum = pass(d, n, grad);
     d->sums.loss += sum;
-    d->flops += train_flops_per_token(o->student, n_tok) * n * n_tok;
+    d->flops += flops_per_token(o) * n * n_tok;
     if (n_run > 0)
         d->flops += train_flops_per_token(o->teacher, n_tok) / 3 * n_run * n_tok;
     return isfinite(sum) ? MR_OK : mr_fail(err, MR_BAD_FORMAT, "the loss is no longer a number; a lower rate may help");
@@ -224,6 +272,18 @@ static enum mr_status step(struct distiller *d, struct mr_error *err)
     return MR_OK;
 }
 
+static void move_heads(struct distiller *d, double norm, float rate)
+{
+    const struct draft_heads *h = d->o->heads;
+    struct param_place place[2 * DRAFT_HEADS_MAX];
+    for (int i = 0; i < h->n_head; i++) {
+        place[2 * i] = draft_heads_weight(h, i);
+        place[2 * i + 1] = draft_heads_bias(h, i);
+    }
+    adamw_step_places(train_pass_compute(d->pass), &d->o->adamw, h->w, place, 2 * h->n_head, d->grad, norm, d->state.array[1],
+                      d->state.array[2], d->state.step + 1, rate);
+}
+
 static enum mr_status move(struct distiller *d, struct curve_point *point, struct mr_error *err)
 {
     const struct distill_options *o = d->o;
@@ -234,22 +294,13 @@ static enum mr_status move(struct distiller *d, struct curve_point *point, struc
     if (!isfinite(norm))
         return mr_fail(err, MR_BAD_FORMAT, "the gradient of step %lld is not a number; a lower rate may help",
                        (long long)d->state.step);
-    adamw_step(c, &o->adamw, o->student, d->grad, norm, d->state.array[1], d->state.array[2], d->state.step + 1, point->rate);
+    if (d->heads != NULL)
+        move_heads(d, norm, point->rate);
+    else
+        adamw_step(c, &o->adamw, o->student, d->grad, norm, d->state.array[1], d->state.array[2], d->state.step + 1,
+                   point->rate);
     d->state.step++;
     return MR_OK;
-}
-
-/* Means of the sums; false: over nothing. */
-static bool means(const struct sums *s, float *cross_entropy, float *divergence, float *accuracy, float *agreement)
-{
-    const double n = (double)s->n;
-    if (s->n == 0)
-        return false;
-    *cross_entropy = (float)(s->cross_entropy / n);
-    *divergence = (float)(s->divergence / n);
-    *accuracy = (float)((double)s->n_right / n);
-    *agreement = (float)((double)s->n_agree / n);
-    return true;
 }
 
 static enum mr_status measure_held_out(struct distiller *d, struct curve_point *point, struct mr_error *err)
@@ -257,14 +308,14 @@ static enum mr_status measure_held_out(struct distiller *d, struct curve_point *
     const struct distill_options *o = d->o;
     const double flops = d->flops;
     uint32_t window[TEACHER_MAX_SEQ];
-    d->sums = (struct sums){0};
+    d->sums = (struct lesson_sums){0};
     for (uint32_t first = o->windows->n_train; first < o->windows->n_window; first += (uint32_t)o->n_seq) {
         int n = 0;
         for (; n < o->n_seq && first + (uint32_t)n < o->windows->n_window; n++)
             window[n] = first + (uint32_t)n;
         MR_TRY(run_windows(d, window, n, NULL, err));
     }
-    means(&d->sums, &point->held_cross_entropy, &point->held_divergence, &point->held_accuracy, &point->held_agreement);
+    lesson_sums_held_out(&d->sums, point);
     d->flops = flops;
     return MR_OK;
 }
@@ -274,20 +325,21 @@ static enum mr_status add_point(struct distiller *d, struct curve_point *point, 
     const struct distill_options *o = d->o;
     struct curve *c = &d->state.curve;
     const double now = (double)(clock_us() - d->start_us) * 1e-6, spent = now - d->seconds;
-    means(&d->sums, &point->cross_entropy, &point->divergence, &point->accuracy, &point->agreement);
-    point->loss = d->sums.n > 0 ? (float)(d->sums.loss / (double)d->sums.n) : 0;
+    lesson_sums_training(&d->sums, point);
     point->step = d->state.step;
     point->n_token = d->state.step * o->accumulate * o->n_seq * o->windows->n_tok;
     point->tokens_per_s = spent > 0 ? (double)d->n_counted / spent : 0;
     point->mfu = spent > 0 && o->peak_flops > 0 ? d->flops / spent / o->peak_flops : 0;
     point->seconds = d->before_s + now;
     point->held_cross_entropy = point->held_divergence = point->held_accuracy = point->held_agreement = -1;
+    for (int i = 0; i < DRAFT_HEADS_MAX; i++)
+        point->held_head[i] = -1;
     if (measures)
         MR_TRY(measure_held_out(d, point, err));
     if (!mem_grow(&c->point, &c->capacity, c->n + 1, sizeof *c->point))
         return mr_fail(err, MR_NO_MEMORY, "no memory for the curve");
     c->point[c->n++] = *point;
-    d->sums = (struct sums){0};
+    d->sums = (struct lesson_sums){0};
     d->flops = 0;
     d->n_counted = 0;
     d->seconds = (double)(clock_us() - d->start_us) * 1e-6; /* measuring is not training */

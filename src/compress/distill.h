@@ -16,6 +16,7 @@ enum {
 struct distill_options {
     struct train_model *student;       /* its weights move */
     const struct train_model *teacher; /* NULL: the text alone teaches */
+    struct draft_heads *heads;         /* these are trained, and the student stands still and teaches; NULL: none */
     const struct text_windows *windows;
     int n_seq, accumulate;
     int64_t n_step;

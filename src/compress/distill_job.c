@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/cpu.h"
+#include "compress/heads_write.h"
 #include "format/gguf_write.h"
 #include "measure/limits.h"
 
@@ -11,6 +12,7 @@ struct opened {
     struct gguf *student_file, *teacher_file;
     struct tokenizer *tokenizer, *teacher_tokenizer;
     struct train_model student, teacher;
+    struct draft_heads heads;
     struct text_windows windows;
     struct thread_pool *pool;
 };
@@ -56,6 +58,10 @@ static enum mr_status open_all(struct opened *o, struct distill_job *job, struct
     MR_TRY(check_context(&o->student, job->student, job->n_tok, err));
     options->student = &o->student;
     options->teacher = NULL;
+    if (job->n_head > 0) {
+        MR_TRY(draft_heads_create(&o->heads, job->n_head, o->student.h.n_embd, err));
+        options->heads = &o->heads;
+    }
     if (job->teacher != NULL) {
         MR_TRY(open_model(&o->teacher_file, &o->teacher_tokenizer, &o->teacher, job->teacher, err));
         MR_TRY(check_context(&o->teacher, job->teacher, job->n_tok, err));
@@ -93,6 +99,7 @@ static enum mr_status measure_peak(struct distill_job *job, struct mr_error *err
 static void close_all(struct opened *o)
 {
     text_windows_release(&o->windows);
+    draft_heads_release(&o->heads);
     train_model_release(&o->student);
     train_model_release(&o->teacher);
     tokenizer_free(o->tokenizer);
@@ -114,7 +121,9 @@ enum mr_status distill_job_run(struct distill_job *job, struct curve *curve, int
         status = measure_peak(job, err);
     if (status == MR_OK)
         status = distill_run(&job->options, curve, first_step, err);
-    if (status == MR_OK)
+    if (status == MR_OK && job->n_head > 0)
+        status = heads_write(&o.heads, &o.student, o.student_file, job->type, job->out, err);
+    else if (status == MR_OK)
         status = train_model_write(&o.student, o.student_file, false, job->type, job->out, err);
     close_all(&o);
     return status;

@@ -7,6 +7,7 @@
 
 struct distill_job {
     const char *student, *teacher; /* files; teacher NULL: none */
+    int n_head;                    /* heads for speculation, trained in the student's place; 0: none */
     const char *text;              /* text[n_text], plain */
     size_t n_text;
     const char *out;

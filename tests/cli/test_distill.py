@@ -1,10 +1,12 @@
 """`millrace init` and `millrace distill`."""
+import hashlib
 import json
 import signal
 import subprocess
 import time
 
 import byte_tokenizer
+import gguf
 import pytest
 from program import MILLRACE, run
 
@@ -72,6 +74,40 @@ def test_a_run_that_is_killed_ends_with_the_same_bytes(lesson, tmp_path):
     assert r.returncode == 0, r.stderr
     assert json.loads(r.stdout)["resumed_at_step"] > 0
     assert pieces.read_bytes() == whole.read_bytes()
+
+
+def heads_arguments(lesson, out, *more):
+    train = list(TRAIN)
+    del train[train.index("--top-k"):train.index("--top-k") + 2]
+    return ["distill", "-m", lesson / "teacher.gguf", "-f", lesson / "text.txt", "-o", out, *train, "--heads", "medusa", *more]
+
+
+def test_heads_for_speculation(lesson, tmp_path):
+    out = tmp_path / "heads.gguf"
+    # the base is random, its output matrix small: a head has far to go
+    r = run(*heads_arguments(lesson, out, "--heads-count", 2, "--steps", 150, "--rate", "2e-2", "--type", "f16", "--json"))
+    assert r.returncode == 0, r.stderr
+    curve = json.loads(r.stdout)["curve"]
+    assert curve[-1]["loss"] < curve[0]["loss"] * 0.95
+    assert len(curve[-1]["held_out"]["accuracy_of_heads"]) == 2 and "each head" in r.stderr
+    heads, base = gguf.GGUFReader(out), gguf.GGUFReader(lesson / "teacher.gguf")
+    keys = {name: heads.fields[name].contents() for name in heads.fields if name.startswith(("general.", "draft-heads."))}
+    norm = next(t for t in base.tensors if t.name == "output_norm.weight").data
+    assert keys["draft-heads.output_norm_sha256"] == hashlib.sha256(norm.astype("<f4").tobytes()).hexdigest()
+    assert keys["general.architecture"] == "draft-heads" and keys["draft-heads.kind"] == "medusa"
+    assert (keys["draft-heads.count"], keys["draft-heads.embedding_length"], keys["draft-heads.block_count"]) == (2, 32, 3)
+    assert keys["draft-heads.vocab_size"] == len(base.fields["tokenizer.ggml.tokens"].contents())
+    assert [(t.name, list(t.shape), t.tensor_type.name) for t in heads.tensors] == [
+        ("medusa.0.weight", [32, 32], "F16"), ("medusa.0.bias", [32], "F32"),
+        ("medusa.1.weight", [32, 32], "F16"), ("medusa.1.bias", [32], "F32")]
+
+
+def test_heads_that_do_not_fit_are_refused(lesson, tmp_path):
+    out = tmp_path / "heads.gguf"
+    for more, word in ((["--teacher", lesson / "teacher.gguf"], "learn from the model itself"), (["--tokens", 4], "too short"),
+                       (["--hidden", 1], "learn from the model itself")):
+        r = run(*heads_arguments(lesson, out, *more))
+        assert r.returncode == 1 and word in r.stderr and not out.exists(), r.stderr
 
 
 def test_an_interrupted_run_keeps_its_state(lesson, tmp_path):

@@ -142,6 +142,49 @@ static void every_way_of_teaching_lowers_its_loss(void **state)
     }
 }
 
+/* Heads for speculation beside the teacher's model, which stands still. */
+static void heads_learn_and_go_on_bit_by_bit(void **state)
+{
+    (void)state;
+    struct draft_heads heads, again;
+    struct lesson l;
+    struct mr_error err = {""};
+    open_lesson(&l, 2);
+    l.o.student = &l.teacher;
+    l.o.teacher = NULL;
+    l.o.heads = &heads;
+    l.o.kl_weight = 0.2f;
+    l.o.k = 8;
+    l.o.n_step = 30;
+    l.o.report_every = 1;
+    assert_int_equal(draft_heads_create(&heads, 3, l.teacher.h.n_embd, &err), MR_OK);
+    const size_t n = l.teacher.n_weight;
+    float *base = fixture_floats(n);
+    memcpy(base, l.teacher.w, n * sizeof *base);
+    struct curve curve;
+    int64_t first;
+    assert_int_equal(distill_run(&l.o, &curve, &first, &err), MR_OK);
+    const struct curve_point *last = &curve.point[curve.n - 1];
+    assert_true(last->loss < curve.point[0].loss * 0.9f && last->mfu <= 0);
+    for (int i = 0; i < DRAFT_HEADS_MAX; i++)
+        assert_true(i < 3 ? last->held_head[i] >= 0 && last->held_head[i] <= 1 : last->held_head[i] < 0);
+    free(curve.point);
+    l.o.checkpoint = l.checkpoint;
+    l.o.heads = &again;
+    assert_int_equal(draft_heads_create(&again, 3, l.teacher.h.n_embd, &err), MR_OK);
+    l.stop_at = 7;
+    run(&l, MR_CANCELLED, 0);
+    l.stop_at = -1;
+    memset(again.w, 0, again.n_weight * sizeof *again.w);
+    run(&l, MR_OK, 7);
+    assert_memory_equal(heads.w, again.w, heads.n_weight * sizeof *again.w);
+    assert_memory_equal(base, l.teacher.w, n * sizeof *base);
+    free(base);
+    draft_heads_release(&heads);
+    draft_heads_release(&again);
+    close_lesson(&l);
+}
+
 static void refuse(struct lesson *l, const char *word)
 {
     struct curve curve;
@@ -245,11 +288,9 @@ static void each_round_meets_every_window_once(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_run_that_was_cut_goes_on_bit_by_bit),
-        cmocka_unit_test(every_way_of_teaching_lowers_its_loss),
-        cmocka_unit_test(what_does_not_fit_is_refused),
-        cmocka_unit_test(a_damaged_checkpoint_is_refused),
-        cmocka_unit_test(a_damaged_cache_is_mended),
+        cmocka_unit_test(a_run_that_was_cut_goes_on_bit_by_bit), cmocka_unit_test(every_way_of_teaching_lowers_its_loss),
+        cmocka_unit_test(heads_learn_and_go_on_bit_by_bit),      cmocka_unit_test(what_does_not_fit_is_refused),
+        cmocka_unit_test(a_damaged_checkpoint_is_refused),       cmocka_unit_test(a_damaged_cache_is_mended),
         cmocka_unit_test(each_round_meets_every_window_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
