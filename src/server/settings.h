@@ -60,7 +60,7 @@ struct server_settings {
 /* host 127.0.0.1, port 8080, max_body_bytes 32 MiB, max_connections 10000, request_timeout_s 60, idle_timeout_s 120,
  * keep_alive_s 10, drain_s 30, warm_active 1, batch_file_bytes 1 GiB,
  * batch_store_bytes 10 GiB, batch_lines 50000, batch_jobs 100, batch_keep_s 30 days; engine: the defaults with max_running 32
- * and itl_target_ms 200. */
+ * and itl_target_ms 400. */
 void server_settings_defaults(struct server_settings *s);
 
 /* Settings as they are given: one table for the command line, the environment, the file and the documentation. */

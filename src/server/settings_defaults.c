@@ -4,7 +4,7 @@
 enum {
     MAX_RUNNING = 32,
     KEEP_S = 30 * 24 * 3600,
-    ITL_TARGET_MS = 200 /* about as fast as people read, while others' prompts are computed */
+    ITL_TARGET_MS = 400 /* while others' prompts are computed; 200 doubles the wait for first tokens (docs/serving.md) */
 };
 
 void server_settings_defaults(struct server_settings *s)

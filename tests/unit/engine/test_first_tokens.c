@@ -137,9 +137,24 @@ static void on_a_slow_machine_first_tokens_do_not_wait_for_the_streams(void **st
     assert_true(f.rate > 0.9 * any.rate);
 }
 
+/* The server's default beside one half as wide: what prompts gain costs no tokens. */
+static void a_wider_target_halves_the_wait_for_first_tokens(void **state)
+{
+    (void)state;
+    const struct machine m = {.step = 8000, .decode = 2200, .prompt = 1000, .position = 0.4, .sigma = 0.15, .seed = 5};
+    const struct figures narrow = run(m, TARGET_MS), wide = run(m, 2 * TARGET_MS);
+    print_message("first token %.0f, %.0f ms, not %.0f, %.0f; gap %.0f, %.0f ms, not %.0f, %.0f; rate %.0f, not %.0f\n",
+                  wide.first_p50, wide.first_p99, narrow.first_p50, narrow.first_p99, wide.gap_p50, wide.gap_p99,
+                  narrow.gap_p50, narrow.gap_p99, wide.rate, narrow.rate);
+    assert_true(wide.first_p50 < 0.7 * narrow.first_p50 && wide.first_p99 < 0.7 * narrow.first_p99);
+    assert_true(wide.gap_p50 < 0.7 * narrow.gap_p50 && wide.gap_p99 < 1.5 * 2 * TARGET_MS);
+    assert_true(wide.rate > 0.9 * narrow.rate);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(a_machine_that_is_fast_enough_keeps_the_target_of_gaps),
-                                       cmocka_unit_test(on_a_slow_machine_first_tokens_do_not_wait_for_the_streams)};
+                                       cmocka_unit_test(on_a_slow_machine_first_tokens_do_not_wait_for_the_streams),
+                                       cmocka_unit_test(a_wider_target_halves_the_wait_for_first_tokens)};
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
