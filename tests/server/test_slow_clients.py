@@ -4,6 +4,8 @@ import os
 import resource
 import socket
 import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 
 import pytest
 
@@ -17,6 +19,12 @@ IDLE_CONNECTIONS = 10000
 @pytest.fixture(scope="module")
 def impatient():
     with Server("--request-timeout", "2", "--idle-timeout", "3", "--keep-alive", "1") as s:
+        yield s
+
+
+@pytest.fixture(scope="module")
+def patient():
+    with Server() as s:
         yield s
 
 
@@ -37,20 +45,26 @@ def drip(c, text, deadline):
     return time.monotonic() - begin
 
 
-@pytest.mark.parametrize("part", ["line", "headers", "body"])
-def test_who_drips_a_request_is_cut_off(impatient, part):
-    text = {"line": b"GET /" + b"a" * 500, "headers": b"GET / HTTP/1.1\r\nHost: l\r\nA: " + b"a" * 500,
-            "body": b"POST /completion HTTP/1.1\r\nHost: l\r\nContent-Length: 1000\r\n\r\n" + b"a" * 500}[part]
-    with impatient.connect() as c:
-        at = text.find(b"\r\n\r\n") + 4 if part == "body" else text.find(b"\r\n") + 2 if part == "headers" else 0
-        c.sendall(text[:at])
-        drip(c, text[at:], deadline=60)
+def test_who_drips_a_request_or_sends_none_is_cut_off(impatient):
+    """In the line, in the headers, in the body; all at a time, as each takes the server's patience."""
+    parts = [(b"", b"GET /"), (b"GET / HTTP/1.1\r\n", b"Host: l\r\nA: "),
+             (b"POST /completion HTTP/1.1\r\nHost: l\r\nContent-Length: 1000\r\n\r\n", b"")]
+
+    def cut_off(part):
+        with impatient.connect() as c:
+            c.sendall(part[0])
+            drip(c, part[1] + b"a" * 500, deadline=60)
+
+    def idle():
+        with impatient.connect() as c:
+            return c.recv(10)
+
+    with ThreadPoolExecutor() as pool:
+        idle = pool.submit(idle)
+        waiting = [pool.submit(cut_off, part) for part in parts]
         assert impatient.get("/health").status == 200
-
-
-def test_an_idle_connection_is_closed(impatient):
-    with impatient.connect() as c:
-        assert c.recv(10) == b""
+        assert [w.result() for w in waiting] == [None] * len(parts) and idle.result() == b""
+    assert impatient.get("/health").status == 200
 
 
 def test_a_silent_stream_says_that_it_lives():
@@ -97,20 +111,26 @@ def test_a_header_that_is_too_long_is_refused(impatient):
         assert c.recv(100).startswith((b"HTTP/1.1 431", b"HTTP/1.0 431"))
 
 
-@pytest.mark.parametrize("text", [b"\0" * 100 + b"\r\n\r\n", b"GET\r\n\r\n", b"GET /health HTTP/9.9\r\nHost: l\r\n\r\n",
-                                  b"GET /health HTTP/1.1\r\nHost: l\r\nContent-Length: x\r\n\r\n",
-                                  b"POST /completion HTTP/1.1\r\nHost: l\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
-                                  b"GET /%00 HTTP/1.1\r\nHost: l\r\n\r\n", b"GET /%zz HTTP/1.1\r\nHost: l\r\n\r\n",
-                                  b"GET /a%ff HTTP/1.1\r\nHost: l\r\n\r\n", b"GET //// HTTP/1.1\r\nHost: l\r\n\r\n",
-                                  b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"])
-def test_what_is_no_request_is_4xx_or_closed(impatient, text):
-    with impatient.connect() as c:
-        c.sendall(text)
-        try:
-            reply = c.recv(1000)
-        except ConnectionResetError:
-            reply = b""
-        assert reply == b"" or reply[9:10] in (b"4", b"5") and reply[9:12] in (b"400", b"404", b"405", b"501", b"505")
+NO_REQUESTS = [b"\0" * 100 + b"\r\n\r\n", b"GET\r\n\r\n", b"GET /health HTTP/9.9\r\nHost: l\r\n\r\n",
+               b"GET /health HTTP/1.1\r\nHost: l\r\nContent-Length: x\r\n\r\n",
+               b"POST /completion HTTP/1.1\r\nHost: l\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+               b"GET /%00 HTTP/1.1\r\nHost: l\r\n\r\n", b"GET /%zz HTTP/1.1\r\nHost: l\r\n\r\n",
+               b"GET /a%ff HTTP/1.1\r\nHost: l\r\n\r\n", b"GET //// HTTP/1.1\r\nHost: l\r\n\r\n",
+               b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"]
+
+
+def test_what_is_no_request_is_4xx_or_closed(impatient):
+    def reply(text):
+        with impatient.connect() as c:
+            c.sendall(text)
+            try:
+                return c.recv(1000)
+            except ConnectionResetError:
+                return b""
+
+    with ThreadPoolExecutor(len(NO_REQUESTS)) as pool:  # some are taken for the beginning of one until time is up
+        for text, got in zip(NO_REQUESTS, pool.map(reply, NO_REQUESTS)):
+            assert got == b"" or got[9:12] in (b"400", b"404", b"405", b"501", b"505"), (text, got)
     assert impatient.get("/health").status == 200
 
 
@@ -149,28 +169,29 @@ def test_ten_thousand_idle_connections_cost_little():
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-def test_memory_is_flat_over_many_requests():
+def test_memory_is_flat_over_many_requests(patient):
+    n_user = 8
     body = json.dumps({"prompt": "The capital of France is", "n_predict": 1}).encode()
-    with Server() as s, s.connect() as c:
 
-        def ask(n):
-            for _ in range(n):
-                c.sendall(raw_request("POST", "/completion", body, connection="keep-alive"))
-                head, rest = read_until(c, b"\r\n\r\n").split(b"\r\n\r\n", 1)
-                length = int(next(x.split(b":")[1] for x in head.split(b"\r\n") if x.startswith(b"Content-Length")))
-                while len(rest) < length:
-                    rest += c.recv(65536)
+    def ask(c, n):
+        for _ in range(n):
+            c.sendall(raw_request("POST", "/completion", body, connection="keep-alive"))
+            head, rest = read_until(c, b"\r\n\r\n").split(b"\r\n\r\n", 1)
+            length = int(next(x.split(b":")[1] for x in head.split(b"\r\n") if x.startswith(b"Content-Length")))
+            while len(rest) < length:
+                rest += c.recv(65536)
 
-        ask(100)
-        before = memory_kb(s.pid)
-        ask(200)
-        assert memory_kb(s.pid) - before < 2000  # 10 KiB a request would show
+    with ExitStack() as stack, ThreadPoolExecutor(n_user) as pool:
+        users = [stack.enter_context(patient.connect()) for _ in range(n_user)]
+        list(pool.map(ask, users, [13] * n_user))
+        before = memory_kb(patient.pid)
+        list(pool.map(ask, users, [25] * n_user))
+        assert memory_kb(patient.pid) - before < 2000  # 10 KiB a request would show
 
 
-def test_an_idle_server_uses_no_cpu():
-    with Server() as s:
-        s.post("/completion", {"prompt": "a", "n_predict": 1})
-        time.sleep(0.3)
-        used = cpu_s(s.pid)
-        time.sleep(2)
-        assert cpu_s(s.pid) - used < 0.1  # of 2 s; a thread that spins would use all of them
+def test_an_idle_server_uses_no_cpu(patient):
+    patient.post("/completion", {"prompt": "a", "n_predict": 1})
+    time.sleep(0.3)
+    used = cpu_s(patient.pid)
+    time.sleep(2)
+    assert cpu_s(patient.pid) - used < 0.1  # of 2 s; a thread that spins would use all of them
