@@ -9,11 +9,12 @@
  *   two     2 x 64 bytes: two bits of u; step 4 t + j at bits 2 j of plane t
  *   one     1 x 64 bytes: one bit of u; step s at bit s
  * The planes stand in this order and hold the bits of u from the lowest up, the lowest in the first plane.
- * Sparse types (quant/sparse.h) store 16 of the 32 weights of a block: 4 steps, of which step t holds the 4 stored ones of k
- * from 8 t to 8 t + 7 in 4 slots. Their planes are half as many, behind one that says where the slots stand, 4 bytes an output:
- *   2 of 4   byte j, bits 2 t: where slot j of step t stands in its four k, slots 0 and 1 in the first, 2 and 3 in the second
- *   4 of 8   byte t: the map of step t. Stored weights of its low nibble fill slots from 0 up, those of the high one from 3
- * down */
+ * Sparse types (quant/sparse.h) store 16 of the 32 weights of a block: those of each group of 8 k in 4 slots. There are 4 steps
+ * and half as many planes, behind one that says where the slots stand, 4 bytes an output:
+ *   2 of 4   step g holds the slots of group g. Byte j, bits 2 g: where slot j stands in its four k, slots 0 and 1 in the
+ *            first four, 2 and 3 in the second
+ *   4 of 8   byte g: the map of group g. Stored weights of its low four bits fill slots from 0 up, those of the high four
+ *            from 3 down. Step 2 h + s holds slot 2 s of groups 2 h and 2 h + 1, then slot 2 s + 1 of both */
 #ifndef KERNELS_PANEL_H
 #define KERNELS_PANEL_H
 

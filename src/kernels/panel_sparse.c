@@ -16,46 +16,57 @@ static void slots_of(uint8_t slot[PANEL_SLOTS], enum panel_pattern pattern, cons
     }
 }
 
-/* Step t of the index plane. */
-static void store_places(enum panel_pattern pattern, uint8_t *index, int t, uint8_t map, const uint8_t place[PANEL_SLOTS])
+/* What the index plane says of group g. */
+static void store_places(enum panel_pattern pattern, uint8_t *index, int g, uint8_t map, const uint8_t place[PANEL_SLOTS])
 {
     if (pattern == PANEL_4_OF_8)
-        index[t] = map;
+        index[g] = map;
     for (int j = 0; pattern == PANEL_2_OF_4 && j < PANEL_SLOTS; j++)
-        index[j] = (uint8_t)(index[j] | (place[j] & 3) << 2 * t);
+        index[j] = (uint8_t)(index[j] | (place[j] & 3) << 2 * g);
+}
+
+/* The step that holds slot j of group g, and its byte there. */
+static int step_of(enum panel_pattern pattern, int g, int j, int *byte)
+{
+    *byte = pattern == PANEL_2_OF_4 ? j : g % 2 + 2 * (j % 2);
+    return pattern == PANEL_2_OF_4 ? g : g / 2 * 2 + j / 2;
+}
+
+static void store_slot(struct panel_format f, uint8_t *kept, int step, int byte, uint8_t u)
+{
+    uint8_t *to = kept + (f.byte ? step : step / 2) * PANEL_STEP + byte;
+    *to = f.byte ? u : (uint8_t)(*to | u << 4 * (step % 2));
 }
 
 void sparse_store(struct panel_format f, uint8_t *plane, const struct panel_row *row)
 {
     uint8_t *kept = plane + PANEL_STEP;
     memset(plane, 0, PANEL_SLOTS);
-    for (int t = 0; t < PANEL_KEPT_STEPS; t++) {
-        uint8_t place[PANEL_SLOTS], slot[PANEL_SLOTS], u[PANEL_SLOTS] = {0};
-        sparse_places(place, row->map[t]);
+    for (int i = 0; i < PANEL_KEPT_STEPS / 2 && !f.byte; i++)
+        memset(kept + i * PANEL_STEP, 0, PANEL_SLOTS);
+    for (int g = 0; g < PANEL_KEPT_STEPS; g++) {
+        uint8_t place[PANEL_SLOTS], slot[PANEL_SLOTS];
+        sparse_places(place, row->map[g]);
         slots_of(slot, f.pattern, place);
-        store_places(f.pattern, plane, t, row->map[t], place);
-        for (int i = 0; i < PANEL_SLOTS; i++)
-            u[slot[i]] = row->u[t * PANEL_SLOTS + i];
-        for (int j = 0; j < PANEL_SLOTS; j++)
-            if (f.byte)
-                kept[t * PANEL_STEP + j] = u[j];
-            else if (t % 2 == 0)
-                kept[t / 2 * PANEL_STEP + j] = u[j];
-            else
-                kept[t / 2 * PANEL_STEP + j] = (uint8_t)(kept[t / 2 * PANEL_STEP + j] | u[j] << 4);
+        store_places(f.pattern, plane, g, row->map[g], place);
+        for (int i = 0; i < PANEL_SLOTS; i++) {
+            int byte;
+            const int step = step_of(f.pattern, g, slot[i], &byte);
+            store_slot(f, kept, step, byte, row->u[g * PANEL_SLOTS + i]);
+        }
     }
 }
 
-/* Where the slots of step t stand among its eight k. */
-static void load_places(uint8_t place[PANEL_SLOTS], enum panel_pattern pattern, const uint8_t *index, int t)
+/* Where the slots of group g stand among its eight k. */
+static void load_places(uint8_t place[PANEL_SLOTS], enum panel_pattern pattern, const uint8_t *index, int g)
 {
     uint8_t in_order[PANEL_SLOTS], slot[PANEL_SLOTS];
     if (pattern == PANEL_2_OF_4) {
         for (int j = 0; j < PANEL_SLOTS; j++)
-            place[j] = (uint8_t)(4 * (j / 2) + (index[j] >> 2 * t & 3));
+            place[j] = (uint8_t)(4 * (j / 2) + (index[j] >> 2 * g & 3));
         return;
     }
-    sparse_places(in_order, index[t]);
+    sparse_places(in_order, index[g]);
     slots_of(slot, pattern, in_order);
     for (int i = 0; i < PANEL_SLOTS; i++)
         place[slot[i]] = in_order[i];
@@ -65,12 +76,14 @@ void sparse_load(struct panel_format f, int16_t q[Q8_BLOCK], const uint8_t *plan
 {
     const uint8_t *kept = plane + PANEL_STEP;
     memset(q, 0, Q8_BLOCK * sizeof *q);
-    for (int t = 0; t < PANEL_KEPT_STEPS; t++) {
+    for (int g = 0; g < PANEL_KEPT_STEPS; g++) {
         uint8_t place[PANEL_SLOTS] = {0};
-        load_places(place, f.pattern, plane, t);
+        load_places(place, f.pattern, plane, g);
         for (int j = 0; j < PANEL_SLOTS; j++) {
-            const int u = f.byte ? kept[t * PANEL_STEP + j] : kept[t / 2 * PANEL_STEP + j] >> 4 * (t % 2) & 15;
-            q[t * SPARSE_GROUP + place[j]] = (int16_t)(u - f.offset);
+            int byte;
+            const int step = step_of(f.pattern, g, j, &byte);
+            const int u = f.byte ? kept[step * PANEL_STEP + byte] : kept[step / 2 * PANEL_STEP + byte] >> 4 * (step % 2) & 15;
+            q[g * SPARSE_GROUP + place[j]] = (int16_t)(u - f.offset);
         }
     }
 }

@@ -66,20 +66,36 @@ SIMD_INLINE __m256i add_signed(__m256i isum, __m256i w, __m256i magnitude, __m25
 #endif
 }
 
-/* The first bytes of a sparse block's index plane at one half: where each of 4 slots of step t stands, among 8 k. */
+/* Where the stored weights of four bits of a map stand, for slots 2 s (low nibble) and 2 s + 1 (high nibble): those of the
+ * map's low four bits fill slots from 0 up, those of the high four bits from 3 down. */
+static const uint8_t panel_low_places[2][16] = {
+    {0, 0, 1, 0x10, 2, 0x20, 0x21, 0x10, 3, 0x30, 0x31, 0x10, 0x32, 0x20, 0x21, 0x10},
+    {0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 3, 0, 3, 3, 0x32}};
+static const uint8_t panel_high_places[2][16] = {
+    {0, 0, 0, 0, 0, 0, 0, 0x60, 0, 0, 0, 0x70, 0, 0x70, 0x70, 0x67},
+    {0, 0x40, 0x50, 0x45, 0x60, 0x46, 0x56, 0x45, 0x70, 0x47, 0x57, 0x45, 0x67, 0x46, 0x56, 0x45}};
+
+/* Both tables for slots 2 s and 2 s + 1, by the maps of groups 2 g and 2 g + 1; bits 4 to 6 mean nothing, as vpshufb has it. */
+SIMD_INLINE __m256i map_places(__m256i maps, int g, int s)
+{
+    const __m256i mask = _mm256_set1_epi8(15),
+                  lane = _mm256_setr_epi32(0, 0x04040404, 0x08080808, 0x0c0c0c0c, 0, 0x04040404, 0x08080808, 0x0c0c0c0c);
+    const __m256i two =
+        _mm256_shuffle_epi8(maps, _mm256_add_epi8(lane, _mm256_set1_epi16((short)(2 * g + ((2 * g + 1) << 8)))));
+    const __m256i low = _mm256_and_si256(two, mask), high = _mm256_and_si256(_mm256_srli_epi16(two, 4), mask);
+    const __m256i places = _mm256_or_si256(_mm256_shuffle_epi8(simd_broadcast_128(panel_low_places[s]), low),
+                                           _mm256_shuffle_epi8(simd_broadcast_128(panel_high_places[s]), high));
+    return _mm256_blend_epi16(places, _mm256_srli_epi16(places, 4), 0xaa);
+}
+
+/* Where the slots of step t stand among the activations that it meets (panel.h): at 2 of 4 eight, at 4 of 8 sixteen.
+ * planes: the index plane at one half. */
 SIMD_INLINE __m256i load_places(enum panel_pattern pattern, const uint8_t *planes, int t)
 {
     const __m256i index = simd_load(planes);
     if (pattern == PANEL_2_OF_4)
         return _mm256_or_si256(simd_shift_mask(index, 2 * t, 3), _mm256_set1_epi32(0x04040000));
-    /* Of the eight values of three bits, with the fourth clear or set: the places of the set bits. */
-    const __m256i low[2] = {_mm256_setr_epi32(0, 0, 0x1, 0x0100, 0x2, 0x0200, 0x0201, 0x020100),
-                            _mm256_setr_epi32(0x3, 0x0300, 0x0301, 0x030100, 0x0302, 0x030200, 0x030201, 0x03020100)};
-    const __m256i high[2] = {
-        _mm256_setr_epi32(0, 0x04000000, 0x05000000, 0x04050000, 0x06000000, 0x04060000, 0x05060000, 0x04050600),
-        _mm256_setr_epi32(0x07000000, 0x04070000, 0x05070000, 0x04050700, 0x06070000, 0x04060700, 0x05060700, 0x04050607)};
-    return _mm256_or_si256(simd_look_up_16(low, _mm256_srli_epi32(index, 8 * t), _mm256_slli_epi32(index, 28 - 8 * t)),
-                           simd_look_up_16(high, _mm256_srli_epi32(index, 8 * t + 4), _mm256_slli_epi32(index, 24 - 8 * t)));
+    return _mm256_or_si256(map_places(index, t / 2, t % 2), _mm256_set1_epi16(0x0800));
 }
 
 /* u of the slots of step t, signed types: u - offset. */
@@ -92,17 +108,32 @@ SIMD_INLINE __m256i load_slots(enum quant_type type, const uint8_t *planes, int 
     return simd_shift_mask(simd_load(planes + t / 2 * PANEL_STEP), 4 * (t % 2), 15);
 }
 
+/* u where a stored weight of the two steps stands at `here`, byte j of each lane of the slots' steps. */
+SIMD_INLINE __m256i put_slot(__m256i u, __m256i slots, __m256i places, __m256i here, int j)
+{
+    return _mm256_blendv_epi8(u, simd_spread_byte(slots, j), _mm256_cmpeq_epi8(simd_spread_byte(places, j), here));
+}
+
 /* u of step s, where no weight is stored that of 0. */
 SIMD_INLINE __m256i fill_step(enum quant_type type, const uint8_t *planes, int s)
 {
     const struct panel_format f = panel_formats[type];
-    const __m256i slots = load_slots(type, planes, s / 2), places = load_places(f.pattern, planes, s / 2);
-    const __m256i here = _mm256_set1_epi32(s % 2 == 0 ? 0x03020100 : 0x07060504);
-    const int first = f.pattern == PANEL_2_OF_4 ? 2 * (s % 2) : 0, n = f.pattern == PANEL_2_OF_4 ? 2 : PANEL_SLOTS;
     __m256i u = _mm256_set1_epi8((char)(is_signed(type) ? 0 : f.offset));
-#pragma GCC unroll 4
-    for (int j = first; j < first + n; j++)
-        u = _mm256_blendv_epi8(u, simd_spread_byte(slots, j), _mm256_cmpeq_epi8(simd_spread_byte(places, j), here));
+    if (f.pattern == PANEL_2_OF_4) {
+        const __m256i here = _mm256_set1_epi32(s % 2 == 0 ? 0x03020100 : 0x07060504);
+        const __m256i slots = load_slots(type, planes, s / 2), places = load_places(f.pattern, planes, s / 2);
+        u = put_slot(u, slots, places, here, 2 * (s % 2));
+        return put_slot(u, slots, places, here, 2 * (s % 2) + 1);
+    }
+    const int group = s / 2;
+    const __m256i here = _mm256_add_epi8(_mm256_set1_epi32(0x03020100), _mm256_set1_epi8((char)(4 * (s % 4))));
+#pragma GCC unroll 2
+    for (int t = group / 2 * 2; t < group / 2 * 2 + 2; t++) {
+        const __m256i slots = load_slots(type, planes, t);
+        const __m256i places = _mm256_and_si256(load_places(f.pattern, planes, t), _mm256_set1_epi8(15));
+        u = put_slot(u, slots, places, here, group % 2);
+        u = put_slot(u, slots, places, here, group % 2 + 2);
+    }
     return u;
 }
 

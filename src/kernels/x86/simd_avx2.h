@@ -43,6 +43,12 @@ SIMD_INLINE __m256i simd_broadcast_64(const void *p)
     return _mm256_set1_epi64x(v);
 }
 
+/* Sixteen bytes to both lanes. */
+SIMD_INLINE __m256i simd_broadcast_128(const void *p)
+{
+    return _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)p));
+}
+
 /* Eight f16 to floats. */
 SIMD_INLINE __m256 simd_load_f16(const void *p) { return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p)); }
 
@@ -68,14 +74,6 @@ SIMD_INLINE __m256i simd_spread_byte(__m256i v, int j)
     return _mm256_shuffle_epi8(
         v, _mm256_add_epi8(_mm256_setr_epi32(0, 0x04040404, 0x08080808, 0x0c0c0c0c, 0, 0x04040404, 0x08080808, 0x0c0c0c0c),
                            _mm256_set1_epi8((char)j)));
-}
-
-/* table[top bit of `which`][lowest three bits of i], each 32-bit lane by itself. */
-SIMD_INLINE __m256i simd_look_up_16(const __m256i table[2], __m256i i, __m256i which)
-{
-    return _mm256_castps_si256(_mm256_blendv_ps(_mm256_castsi256_ps(_mm256_permutevar8x32_epi32(table[0], i)),
-                                                _mm256_castsi256_ps(_mm256_permutevar8x32_epi32(table[1], i)),
-                                                _mm256_castsi256_ps(which)));
 }
 
 /* The first n (1 or more) of 16 floats. */
