@@ -513,7 +513,8 @@ struct mr_engine_stats {
     struct {
         int64_t n_drafted, n_accepted;
     } drafts[MR_N_SPECULATIONS]; /* the same by method; AUTO: text to which a constraint left no choice */
-    int64_t n_redone_rows;       /* of those, the second kind */
+    int64_t guess_us;            /* in guessing, draft models and first layers included; by the machine's clock */
+    int64_t n_redone_rows;       /* of n_prompt_rows, the second kind */
     int64_t n_preempted;         /* times that an answer was put aside */
     size_t kv_bytes;             /* of all blocks */
     size_t kv_bytes_in_use;      /* of blocks that sequences hold, or that kv_policy keeps for them */
@@ -536,6 +537,7 @@ struct mr_engine_stats {
     int64_t n_from_store; /* requests that the response store answered */
     size_t store_bytes;
     size_t reference_bytes;  /* of answers that others are guessed from */
+    size_t lookup_bytes;     /* of indices of the running answers' texts, for ngram; 64 MiB at most */
     enum mr_cache_tier tier; /* the second tier: blocks that left the cache and may come back */
     size_t tier_host_bytes;  /* in host memory */
     size_t tier_file_bytes;  /* in files */

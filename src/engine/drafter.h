@@ -81,8 +81,14 @@ enum mr_status drafts_check(int method, struct mr_error *err);
 
 /* Text to which a constraint leaves no alternative, cut into the longest tokens. */
 extern const struct drafter forced_text_drafter;
-/* What followed the same tokens before, in the prompt or the answer. */
-extern const struct drafter ngram_drafter;
+
+/* What the indices of the answers' texts take, and may: who begins gets half of what is left, and where that is too little
+ * nothing is looked up for it. */
+struct lookup_memory {
+    size_t bytes, limit;
+};
+/* What followed the same tokens before, in the prompt or the answer. memory is borrowed until all answers have ended. */
+struct drafter ngram_drafter(struct lookup_memory *memory);
 /* The view's prediction. */
 extern const struct drafter prediction_drafter;
 

@@ -2,11 +2,13 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "engine/engine_state.h"
 #include "engine/lookahead.h"
 
 enum {
-    PROMPT_ROWS_BESIDE = KV_BLOCK /* rows of a step that drafts leave to prompts which wait for them */
+    PROMPT_ROWS_BESIDE = KV_BLOCK, /* rows of a step that drafts leave to prompts which wait for them */
+    LOOKUP_BYTES_MAX = 64 << 20    /* of an engine's indices: 64 answers of 8,192 tokens and more */
 };
 
 static int lesser(int a, int b) { return a < b ? a : b; }
@@ -20,7 +22,7 @@ static const struct {
     [DRAFT_GUEST] = {MR_SPECULATION_AUTO, NULL},
     [DRAFT_PREDICTION] = {MR_SPECULATION_REFERENCE, &prediction_drafter},
     [DRAFT_EARLIER] = {MR_SPECULATION_REFERENCE, NULL},
-    [DRAFT_NGRAM] = {MR_SPECULATION_NGRAM, &ngram_drafter},
+    [DRAFT_NGRAM] = {MR_SPECULATION_NGRAM, NULL},
     [DRAFT_LOOKAHEAD] = {MR_SPECULATION_LOOKAHEAD, &lookahead_drafter},
     [DRAFT_MODEL] = {MR_SPECULATION_DRAFT, NULL},
     [DRAFT_LAYERS] = {MR_SPECULATION_LAYERS, NULL},
@@ -52,6 +54,8 @@ void drafts_create(struct mr_engine *e)
     for (int i = 0; i < N_DRAFT_SOURCES; i++)
         if (sources[i].drafter != NULL && (i != DRAFT_FORCED || e->options.forced_drafts))
             e->drafter[i] = *sources[i].drafter;
+    e->lookup.limit = LOOKUP_BYTES_MAX;
+    e->drafter[DRAFT_NGRAM] = ngram_drafter(&e->lookup);
     e->drafter[DRAFT_EARLIER] = earlier_drafter(e);
 }
 
@@ -64,6 +68,17 @@ static void add_model(struct mr_engine *e, enum draft_source source, struct mode
 
 static const int layers_part = 4; /* of the model, where nothing says how many of its layers guess */
 
+/* Few ask for them, so they are made for the first who does. */
+static enum mr_status create_layers(struct mr_engine *e, struct mr_error *err)
+{
+    const int n_layer = model_info(e->model->model)->n_layer, n_first = e->options.draft_layers;
+    const int quarter = n_layer > layers_part ? n_layer / layers_part : 1;
+    if (n_layer > 1 && e->draft_layers == NULL)
+        MR_TRY(model_drafter_create(&e->draft_layers, e, NULL, n_first > 0 ? n_first : quarter, err));
+    add_model(e, DRAFT_LAYERS, e->draft_layers);
+    return MR_OK;
+}
+
 enum mr_status drafts_create_models(struct mr_engine *e, struct mr_error *err)
 {
     const int n_layer = model_info(e->model->model)->n_layer, n_first = e->options.draft_layers;
@@ -74,12 +89,8 @@ enum mr_status drafts_create_models(struct mr_engine *e, struct mr_error *err)
         return mr_fail(err, MR_BAD_INPUT, "draft_layers is %d, but the model has %d layers", n_first, n_layer);
     if (e->model->draft.model != NULL && method != MR_SPECULATION_OFF && method != MR_SPECULATION_NONE)
         MR_TRY(model_drafter_create(&e->draft_model, e, &e->model->draft, 0, err));
-    const int quarter = n_layer > layers_part ? n_layer / layers_part : 1;
-    if (n_layer > 1)
-        MR_TRY(model_drafter_create(&e->draft_layers, e, NULL, n_first > 0 ? n_first : quarter, err));
     add_model(e, DRAFT_MODEL, e->draft_model);
-    add_model(e, DRAFT_LAYERS, e->draft_layers);
-    return MR_OK;
+    return method == MR_SPECULATION_LAYERS ? create_layers(e, err) : MR_OK;
 }
 
 void drafts_free_models(struct mr_engine *e)
@@ -142,20 +153,26 @@ static struct draft_view view_of(const struct mr_engine *e, const struct sequenc
 void drafts_start(struct mr_engine *e, struct sequence *s)
 {
     const struct draft_view view = view_of(e, s);
+    const int64_t begin_us = clock_us();
+    if (method_of(e, s->request) == MR_SPECULATION_LAYERS)
+        (void)create_layers(e, NULL); /* no memory: nothing is guessed */
     for (int i = 0; i < N_DRAFT_SOURCES; i++) {
         for (int grade = 0; grade < DRAFT_GRADES; grade++)
             draft_record_init(&s->drafts[i][grade], e->draft_rate[i][grade]);
         if (e->drafter[i].start != NULL && serves(e, s, i))
             s->draft_state[i] = e->drafter[i].start(e->drafter[i].context, &view);
     }
+    e->stats.guess_us += clock_us() - begin_us;
 }
 
 void drafts_end(struct mr_engine *e, struct sequence *s)
 {
+    const int64_t begin_us = clock_us();
     earlier_drafter_note(e, s);
     for (int i = 0; i < N_DRAFT_SOURCES; i++)
         if (s->draft_state[i] != NULL)
             e->drafter[i].end(e->drafter[i].context, s->draft_state[i]);
+    e->stats.guess_us += clock_us() - begin_us;
 }
 
 static bool has_drafter(const struct mr_engine *e)
@@ -317,6 +334,7 @@ static int propose_together(struct mr_engine *e, int n, int source, const struct
 
 void drafts_propose(struct mr_engine *e, int n, const struct step_shape *plain, int room)
 {
+    const int64_t begin_us = clock_us();
     for (int i = 0; i < n; i++) {
         struct sequence *s = &e->slot[e->order[i]];
         const int share = (room + n - i - 1) / (n - i);
@@ -332,6 +350,7 @@ void drafts_propose(struct mr_engine *e, int n, const struct step_shape *plain, 
         s->has_window = s->n_token > s->request->n_prompt && windows_want(e, s, plain, room);
         room -= s->has_window ? LOOKAHEAD_ROWS : 0;
     }
+    e->stats.guess_us += clock_us() - begin_us;
 }
 
 void drafts_judge(struct mr_engine *e, struct sequence *s, int n_accepted)

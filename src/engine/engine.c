@@ -332,6 +332,7 @@ void mr_engine_get_stats(const struct mr_engine *e, struct mr_engine_stats *out)
     out->n_from_store = e->responses.n_served;
     out->store_bytes = e->responses.bytes;
     out->reference_bytes = e->earlier.bytes;
+    out->lookup_bytes = e->lookup.bytes;
     for (int i = 0; i < e->n_slot; i++) {
         const struct sequence *s = &e->slot[i];
         out->n_running += s->request != NULL && !s->request->background;

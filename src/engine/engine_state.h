@@ -119,6 +119,7 @@ struct mr_engine {
     struct record_queue events;
     struct contest *contests;                         /* requests whose answers are held back */
     struct model_drafter *draft_model, *draft_layers; /* NULL: none */
+    struct lookup_memory lookup;
     struct drafter drafter[N_DRAFT_SOURCES];          /* propose NULL: none */
     double draft_rate[N_DRAFT_SOURCES][DRAFT_GRADES]; /* over answers */
     struct fair_share shares[2]; /* [request_record.background]: those requests compete among themselves alone */

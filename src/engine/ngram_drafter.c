@@ -7,6 +7,7 @@
 
 enum {
     TOKENS_MAX = 1 << 16, /* that are looked up at a time, about 7 MB; of a longer text the latest half of them */
+    TOKENS_MIN = 64,      /* fewer are not worth it, where memory is short */
     MATCH_MIN = 2,
     SURE = 4, /* tokens of a match, for each grade */
     SURER = 8
@@ -20,24 +21,37 @@ struct ngrams {
 
 static void end(void *context, void *state)
 {
+    struct lookup_memory *memory = context;
     struct ngrams *g = state;
-    (void)context;
+    memory->bytes -= suffix_automaton_bytes(g->n_token);
     suffix_automaton_free(g->automaton);
     free(g);
 }
 
+/* Tokens that there is memory for, at most n; 0: too few. */
+static int n_in_memory(const struct lookup_memory *memory, int n)
+{
+    const size_t left = memory->limit > memory->bytes ? memory->limit - memory->bytes : 0;
+    const int least = n < TOKENS_MIN ? n : TOKENS_MIN;
+    while (n > 0 && n >= least && suffix_automaton_bytes(n) > left / 2)
+        n /= 2;
+    return n >= least ? n : 0;
+}
+
 static void *start(void *context, const struct draft_view *view)
 {
-    struct ngrams *g = mem_zero_array(1, sizeof *g);
-    (void)context;
+    struct lookup_memory *memory = context;
+    const int n_token = n_in_memory(memory, view->n_room < TOKENS_MAX ? view->n_room : TOKENS_MAX);
+    struct ngrams *g = n_token > 0 ? mem_zero_array(1, sizeof *g) : NULL;
     if (g == NULL)
         return NULL;
-    g->n_token = view->n_room < TOKENS_MAX ? view->n_room : TOKENS_MAX;
+    g->n_token = n_token;
     g->automaton = suffix_automaton_create(g->n_token);
     if (g->automaton == NULL) {
         free(g);
         return NULL;
     }
+    memory->bytes += suffix_automaton_bytes(n_token);
     return g;
 }
 
@@ -69,4 +83,7 @@ static int propose(void *context, struct draft_view *view, int32_t *out, int n_m
     return n_max;
 }
 
-const struct drafter ngram_drafter = {.propose = propose, .start = start, .end = end};
+struct drafter ngram_drafter(struct lookup_memory *memory)
+{
+    return (struct drafter){.propose = propose, .start = start, .end = end, .context = memory};
+}

@@ -38,14 +38,27 @@ static uint32_t hash(int32_t state, int32_t token)
     return (uint32_t)(x >> 32);
 }
 
+static uint32_t table_size(int n_token)
+{
+    uint32_t n = 8;
+    while (n < (uint32_t)n_token * 4)
+        n *= 2;
+    return n;
+}
+
+size_t suffix_automaton_bytes(int n_token)
+{
+    const size_t n = (size_t)n_token;
+    return sizeof(struct suffix_automaton) + (n * 2 + 2) * sizeof(struct state) + (n * 3 + 2) * sizeof(struct edge) +
+           table_size(n_token) * sizeof(int32_t);
+}
+
 struct suffix_automaton *suffix_automaton_create(int n_token)
 {
     struct suffix_automaton *a = mem_zero_array(1, sizeof *a);
     if (a == NULL)
         return NULL;
-    uint32_t n_table = 8;
-    while (n_table < (uint32_t)n_token * 4)
-        n_table *= 2;
+    const uint32_t n_table = table_size(n_token);
     a->capacity = n_token;
     a->mask = n_table - 1;
     a->state = mem_array((size_t)n_token * 2 + 2, sizeof *a->state);

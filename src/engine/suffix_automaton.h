@@ -6,12 +6,14 @@
 #define ENGINE_SUFFIX_AUTOMATON_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct suffix_automaton;
 
 /* Room for n_token tokens, about 100 bytes each; nothing later allocates. NULL: no memory. */
 struct suffix_automaton *suffix_automaton_create(int n_token);
+size_t suffix_automaton_bytes(int n_token);             /* that such a one takes */
 void suffix_automaton_free(struct suffix_automaton *a); /* takes NULL */
 void suffix_automaton_clear(struct suffix_automaton *a);
 

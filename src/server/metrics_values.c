@@ -82,6 +82,7 @@ static void engine_values(const struct model_metrics *mm, double value[N_VALUES]
     value[VALUE_IDLE_SECONDS] = (double)s->idle_us * 1e-6;
     value[VALUE_DECODE_ROWS] = (double)s->n_decode_rows;
     value[VALUE_PROMPT_ROWS] = (double)s->n_prompt_rows;
+    value[VALUE_GUESS_SECONDS] = (double)s->guess_us / 1e6;
     value[VALUE_DRAFT_ROWS] = (double)s->n_draft_rows;
     value[VALUE_DRAFTS_ACCEPTED] = (double)s->n_drafts_accepted;
     for (int i = 0; i < MR_N_SPECULATIONS; i++) {
@@ -100,6 +101,7 @@ static void engine_values(const struct model_metrics *mm, double value[N_VALUES]
     value[VALUE_MEMORY_KV_IN_USE] = (double)s->kv_bytes_in_use;
     value[VALUE_MEMORY_KV_CACHED] = (double)s->kv_bytes_cached;
     value[VALUE_MEMORY_RESPONSES] = (double)s->store_bytes;
+    value[VALUE_MEMORY_LOOKUP] = (double)s->lookup_bytes;
     value[VALUE_MEMORY_REFERENCES] = (double)s->reference_bytes;
     value[VALUE_MEMORY_HOST_TIER] = (double)s->tier_host_bytes;
     value[VALUE_FILE_TIER] = (double)s->tier_file_bytes;

@@ -118,6 +118,7 @@ static void add_counts(struct mr_engine_stats *sum, const struct mr_engine_stats
     sum->n_decode_rows += s->n_decode_rows;
     sum->n_prompt_rows += s->n_prompt_rows;
     sum->n_draft_rows += s->n_draft_rows;
+    sum->guess_us += s->guess_us;
     sum->n_drafts_accepted += s->n_drafts_accepted;
     for (int i = 0; i < MR_N_SPECULATIONS; i++) {
         sum->drafts[i].n_drafted += s->drafts[i].n_drafted;
@@ -157,6 +158,7 @@ static void add_present(struct mr_engine_stats *sum, const struct mr_engine_stat
     sum->n_pinned_tokens = s->n_pinned_tokens;
     sum->store_bytes += s->store_bytes;
     sum->reference_bytes += s->reference_bytes;
+    sum->lookup_bytes += s->lookup_bytes;
     sum->tier = s->tier > sum->tier ? s->tier : sum->tier;
     sum->tier_host_bytes += s->tier_host_bytes;
     sum->tier_file_bytes += s->tier_file_bytes;

@@ -153,6 +153,24 @@ static void first_layers_guess(void **state)
     }
 }
 
+/* Nothing is made for a method that nobody asks for; a request may be the first who does. */
+static void first_layers_are_made_for_whoever_asks(void **state)
+{
+    (void)state;
+    const struct mr_options automatic = options_of(MR_SPECULATION_AUTO);
+    struct mr_engine *e = engine_of(stranger, &automatic);
+    for (int asks = 0; asks < 2; asks++) {
+        struct mr_request r = request(40, 60, 1);
+        r.speculation = asks ? MR_SPECULATION_LAYERS : MR_SPECULATION_AUTO;
+        got[asks] = (struct outcome){.id = submit(e, &r)};
+        run_to_end(e, &got[asks], 1);
+        assert_int_equal(e->draft_layers != NULL, asks);
+    }
+    assert_same(&got[1], &got[0], 1);
+    assert_true(e->stats.drafts[MR_SPECULATION_LAYERS].n_drafted > 0);
+    mr_engine_free(e);
+}
+
 /* A prompt of many rows is not computed again at a stroke. */
 static void the_draft_model_catches_up_in_parts(void **state)
 {
@@ -332,6 +350,7 @@ int main(void)
         cmocka_unit_test(whoever_is_nearly_right_saves_steps),
         cmocka_unit_test(a_stranger_is_hardly_asked),
         cmocka_unit_test(first_layers_guess),
+        cmocka_unit_test(first_layers_are_made_for_whoever_asks),
         cmocka_unit_test(the_draft_model_catches_up_in_parts),
         cmocka_unit_test(answers_of_one_request_share_their_prompt),
         cmocka_unit_test(answers_that_were_put_aside_are_guessed_again),

@@ -209,6 +209,37 @@ static void a_prediction_is_drafted_and_found_again(void **state)
     assert_true(got.usage.n_accepted * 3 > got.usage.n_drafted * 2);
 }
 
+/* Each answer gets half of what is left, down to a size that is of no use; in the end all is given back. */
+static void memory_of_indices_is_counted_and_bounded(void **state)
+{
+    enum {
+        N = 64
+    };
+    (void)state;
+    struct lookup_memory memory = {.limit = 1 << 20};
+    const struct drafter d = ngram_drafter(&memory);
+    int32_t token[400], draft[4];
+    for (int i = 0; i < 400; i++)
+        token[i] = i % 7;
+    struct draft_view view = {.token = token, .n_token = 400, .n_prompt = 400, .n_room = 1 << 20};
+    void *held[N];
+    int n_held = 0;
+    for (int i = 0; i < N; i++) {
+        held[i] = d.start(d.context, &view);
+        n_held += held[i] != NULL;
+        view.state = held[i];
+        assert_int_equal(d.propose(d.context, &view, draft, 4), held[i] != NULL ? 4 : 0);
+        assert_true(memory.bytes <= memory.limit);
+        assert_true(held[i] == NULL || draft[0] == 400 % 7);
+    }
+    assert_in_range(n_held, 4, N - 1);
+    assert_true(memory.bytes > memory.limit / 2);
+    for (int i = 0; i < N; i++)
+        if (held[i] != NULL)
+            d.end(d.context, held[i]);
+    assert_int_equal(memory.bytes, 0);
+}
+
 static void a_prediction_longer_than_the_context_is_cut(void **state)
 {
     (void)state;
@@ -312,6 +343,7 @@ int main(void)
         cmocka_unit_test(whoever_is_right_is_asked_for_more),
         cmocka_unit_test(what_repeats_is_drafted),
         cmocka_unit_test(a_prediction_is_drafted_and_found_again),
+        cmocka_unit_test(memory_of_indices_is_counted_and_bounded),
         cmocka_unit_test(a_prediction_longer_than_the_context_is_cut),
         cmocka_unit_test(where_nothing_can_be_guessed_little_is_tried),
         cmocka_unit_test(methods_without_a_source_are_refused_by_name),
