@@ -7,6 +7,7 @@
 #include "cli/command.h"
 #include "cli/interrupt.h"
 #include "cli/output.h"
+#include "cli/progress_bar.h"
 #include "cli/read_input.h"
 #include "compress/prune_job.h"
 
@@ -116,12 +117,9 @@ static int64_t read_count(const char *text)
     return *end == '\0' && n >= 1 && n < 1e15 ? (int64_t)n : 0;
 }
 
-static bool go_on(void *context, int64_t done, int64_t total)
+static bool go_on(void *context, const char *what, int64_t done, int64_t total)
 {
-    (void)context;
-    (void)done;
-    (void)total;
-    return !interrupt_seen();
+    return total > 0 ? progress_bar_show(context, what, done, total) : !interrupt_seen();
 }
 
 static json_t *shape_json(const struct prune_shape *s, size_t n_weight)
@@ -152,14 +150,18 @@ static int run(struct prune_job *job, const struct prune_arguments *a, const cha
     struct prune_result result;
     struct mr_error err = {{0}};
     enum mr_status status = MR_OK;
+    struct progress_bar bar;
     string_buffer_init(&text);
     if (a->file != NULL)
         status =
             strcmp(a->file, "-") == 0 ? read_stream(&text, stdin, "standard input", &err) : read_file(&text, a->file, &err);
     job->text = text.s != NULL ? text.s : "";
     job->n_text = text.n;
+    progress_bar_begin(&bar);
+    job->context = &bar;
     if (status == MR_OK)
         status = prune_job_run(&result, job, &err);
+    progress_bar_end(&bar);
     string_buffer_release(&text);
     return status == MR_OK ? show(&result, a->json, command) : output_fail_status(command, status, &err);
 }

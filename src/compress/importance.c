@@ -20,72 +20,102 @@ struct judge {
     float scale;
 };
 
-/* j->column[n_in] = sums over the columns of a matrix of a[i] * b[i] */
-static const double *column_dots(const struct judge *j, const float *a, const float *b, struct param_place p)
+/* A parameter, and the array of its size that it is multiplied with. */
+struct factors {
+    const float *w, *by;
+    struct param_place p;
+};
+
+/* grad: multiplied with its gradient; NULL: with itself. */
+static enum mr_status take(struct factors *f, const struct judge *j, int layer, enum param which, const float *grad,
+                           struct mr_error *err)
 {
-    memset(j->column, 0, (size_t)p.n_in * sizeof *j->column);
-    for (size_t o = 0; o < (size_t)p.n_out; o++)
-        for (size_t i = 0; i < (size_t)p.n_in; i++) {
-            const size_t at = p.at + o * (size_t)p.n_in + i;
-            j->column[i] += (double)a[at] * (double)b[at];
+    f->p = train_param(j->m, layer, which);
+    if (j->m->w != NULL)
+        f->w = j->m->w + f->p.at;
+    else
+        MR_TRY(j->o->params->read(j->o->params->context, layer, which, &f->w, err));
+    f->by = grad != NULL ? grad + f->p.at : f->w;
+    return MR_OK;
+}
+
+/* j->column[n_in] = sums of products over the columns of a matrix */
+static const double *column_dots(const struct judge *j, const struct factors *f)
+{
+    memset(j->column, 0, (size_t)f->p.n_in * sizeof *j->column);
+    for (size_t o = 0; o < (size_t)f->p.n_out; o++)
+        for (size_t i = 0; i < (size_t)f->p.n_in; i++) {
+            const size_t at = o * (size_t)f->p.n_in + i;
+            j->column[i] += (double)f->w[at] * (double)f->by[at];
         }
     return j->column;
 }
 
-static double dot(const float *a, const float *b, struct param_place p)
-{
-    double sum = 0;
-    for (size_t i = p.at; i < p.at + param_floats(p); i++)
-        sum += (double)a[i] * (double)b[i];
-    return sum;
-}
-
-/* Sizes from the products of two arrays: |sum| of weight and gradient, or the length of the weights. A structure is seen by its
- * column of the matrix that writes to the residual stream: through it goes all that it gives. */
+/* Sizes from sums of products: |sum| of weight and gradient, or the length of the weights. A structure is seen by its column of
+ * the matrix that writes to the residual stream: through it goes all that it gives. */
 typedef double size_fn(double sum);
 static double first_order(double sum) { return fabs(sum); }
 
-static void add_layer(const struct judge *j, int l, const float *by, size_fn *size)
+/* Adds to score[n], each of `width` columns; returns the sum over all of them. */
+static double add_columns(float *score, const double *column, int n, int width, size_fn *size)
+{
+    double all = 0;
+    for (int i = 0; i < n; i++) {
+        double sum = 0;
+        for (int k = i * width; k < (i + 1) * width; k++)
+            sum += column[k];
+        score[i] += (float)size(sum);
+        all += sum;
+    }
+    return all;
+}
+
+static enum mr_status add_layer(const struct judge *j, int l, const float *grad, size_fn *size, struct mr_error *err)
 {
     const struct hparams *h = &j->m->h;
-    const float *w = j->m->w;
-    const struct param_place o = train_param(j->m, l, PARAM_O), down = train_param(j->m, l, PARAM_DOWN);
-    const int width = h->head_dim * (h->n_head / h->n_head_kv);
-    const double *column = column_dots(j, w, by, o);
-    for (int g = 0; g < h->n_head_kv; g++) {
-        double sum = 0;
-        for (int i = 0; i < width; i++)
-            sum += column[g * width + i];
-        j->score->group[(size_t)l * (size_t)h->n_head_kv + (size_t)g] += (float)size(sum);
-    }
-    column = column_dots(j, w, by, down);
-    for (int c = 0; c < h->n_ff; c++)
-        j->score->channel[(size_t)l * (size_t)h->n_ff + (size_t)c] += (float)size(column[c]);
-    j->score->layer[l] += (float)size(dot(w, by, o) + dot(w, by, down));
+    const struct structures *s = j->score;
+    struct factors f;
+    MR_TRY(take(&f, j, l, PARAM_O, grad, err));
+    double all = add_columns(s->group + (size_t)l * (size_t)s->n_group, column_dots(j, &f), s->n_group,
+                             h->head_dim * (h->n_head / h->n_head_kv), size);
+    MR_TRY(take(&f, j, l, PARAM_DOWN, grad, err));
+    all += add_columns(s->channel + (size_t)l * (size_t)s->n_ff, column_dots(j, &f), s->n_ff, 1, size);
+    s->layer[l] += (float)size(all);
+    return MR_OK;
+}
+
+static enum mr_status add_norm(const struct judge *j, int layer, enum param which, const float *grad, struct mr_error *err)
+{
+    struct factors f;
+    MR_TRY(take(&f, j, layer, which, grad, err));
+    for (int i = 0; i < j->m->h.n_embd; i++)
+        j->column[i] += (double)f.w[i] * (double)f.by[i];
+    return MR_OK;
 }
 
 /* A dimension goes through every norm, and out of the embedding. */
-static void add_width(const struct judge *j, const float *by, size_fn *size)
+static enum mr_status add_width(const struct judge *j, const float *grad, size_fn *size, struct mr_error *err)
 {
     const struct hparams *h = &j->m->h;
-    const size_t last = train_param(j->m, 0, PARAM_OUTPUT_NORM).at;
-    const double *column = column_dots(j, j->m->w, by, train_param(j->m, 0, PARAM_EMBED));
-    for (int i = 0; i < h->n_embd; i++) {
-        double sum = column[i] + (double)j->m->w[last + (size_t)i] * (double)by[last + (size_t)i];
-        for (int l = 0; l < h->n_layer; l++)
-            for (int k = 0; k < 2; k++) {
-                const size_t at = train_param(j->m, l, k == 0 ? PARAM_ATTN_NORM : PARAM_FFN_NORM).at + (size_t)i;
-                sum += (double)j->m->w[at] * (double)by[at];
-            }
-        j->score->width[i] += (float)size(sum);
+    struct factors f;
+    MR_TRY(take(&f, j, 0, PARAM_EMBED, grad, err));
+    column_dots(j, &f);
+    MR_TRY(add_norm(j, 0, PARAM_OUTPUT_NORM, grad, err));
+    for (int l = 0; l < h->n_layer; l++) {
+        MR_TRY(add_norm(j, l, PARAM_ATTN_NORM, grad, err));
+        MR_TRY(add_norm(j, l, PARAM_FFN_NORM, grad, err));
     }
+    add_columns(j->score->width, j->column, h->n_embd, 1, size);
+    return MR_OK;
 }
 
-static void add_all(const struct judge *j, const float *by, size_fn *size)
+/* grad: by first order; NULL: by weight. */
+static enum mr_status add_all(const struct judge *j, const float *grad, struct mr_error *err)
 {
+    size_fn *size = grad != NULL ? first_order : sqrt;
     for (int l = 0; l < j->m->h.n_layer; l++)
-        add_layer(j, l, by, size);
-    add_width(j, by, size);
+        MR_TRY(add_layer(j, l, grad, size, err));
+    return add_width(j, grad, size, err);
 }
 
 static double cross_entropy(void *context, struct compute *c, float *logits, int first, int n, bool backward)
@@ -112,25 +142,28 @@ static void observe(void *context, int layer, const float *attended, const float
     }
 }
 
-/* Activations to scores: times the length of the column behind them. */
-static void weigh_activations(const struct judge *j)
+/* Activations to scores: times the length of the column behind them. Layers and the width go by weight. */
+static enum mr_status weigh_activations(const struct judge *j, struct mr_error *err)
 {
     const struct hparams *h = &j->m->h;
+    const struct structures *s = j->score;
     const int width = h->head_dim * (h->n_head / h->n_head_kv), q = h->n_head * h->head_dim;
-    add_all(j, j->m->w, sqrt);
+    struct factors f;
+    MR_TRY(add_all(j, NULL, err));
+    memset(s->group, 0, (size_t)s->n_layer * (size_t)s->n_group * sizeof *s->group);
+    memset(s->channel, 0, (size_t)s->n_layer * (size_t)s->n_ff * sizeof *s->channel);
     for (int l = 0; l < h->n_layer; l++) {
         const double *sum = j->sum + (size_t)l * (size_t)(q + h->n_ff);
-        const double *column = column_dots(j, j->m->w, j->m->w, train_param(j->m, l, PARAM_O));
-        for (int g = 0; g < h->n_head_kv; g++) {
-            double all = 0;
-            for (int i = g * width; i < (g + 1) * width; i++)
-                all += sum[i] * sqrt(column[i]);
-            j->score->group[(size_t)l * (size_t)h->n_head_kv + (size_t)g] = (float)all;
-        }
-        column = column_dots(j, j->m->w, j->m->w, train_param(j->m, l, PARAM_DOWN));
+        MR_TRY(take(&f, j, l, PARAM_O, NULL, err));
+        const double *column = column_dots(j, &f);
+        for (int i = 0; i < q; i++)
+            s->group[(size_t)l * (size_t)s->n_group + (size_t)(i / width)] += (float)(sum[i] * sqrt(column[i]));
+        MR_TRY(take(&f, j, l, PARAM_DOWN, NULL, err));
+        column = column_dots(j, &f);
         for (int c = 0; c < h->n_ff; c++)
-            j->score->channel[(size_t)l * (size_t)h->n_ff + (size_t)c] = (float)(sum[q + c] * sqrt(column[c]));
+            s->channel[(size_t)l * (size_t)s->n_ff + (size_t)c] = (float)(sum[q + c] * sqrt(column[c]));
     }
+    return MR_OK;
 }
 
 static enum mr_status read_text(struct judge *j, struct train_pass *pass, struct mr_error *err)
@@ -146,7 +179,7 @@ static enum mr_status read_text(struct judge *j, struct train_pass *pass, struct
         if (!isfinite(sum))
             return mr_fail(err, MR_BAD_FORMAT, "the loss over the text is not a number");
         if (taylor)
-            add_all(j, j->grad, first_order);
+            MR_TRY(add_all(j, j->grad, err));
         if (j->o->go_on != NULL && !j->o->go_on(j->o->context, i + 1, n))
             return mr_fail(err, MR_CANCELLED, "stopped after %u of %u windows", i + 1, n);
     }
@@ -175,9 +208,7 @@ static enum mr_status measure(struct judge *j, struct mr_error *err)
     MR_TRY(train_pass_create(&pass, j->m, &o, err));
     const enum mr_status status = read_text(j, pass, err);
     train_pass_free(pass);
-    if (status == MR_OK && o.is_forward)
-        weigh_activations(j);
-    return status;
+    return status == MR_OK && o.is_forward ? weigh_activations(j, err) : status;
 }
 
 enum mr_status importance_measure(struct structures *score, const struct train_model *m,
@@ -191,7 +222,7 @@ enum mr_status importance_measure(struct structures *score, const struct train_m
     if (j.column == NULL)
         status = mr_fail(err, MR_NO_MEMORY, "no memory for the columns of a matrix");
     else if (options->method == IMPORTANCE_WEIGHT)
-        add_all(&j, m->w, sqrt);
+        status = add_all(&j, NULL, err);
     else
         status = measure(&j, err);
     free(j.column);

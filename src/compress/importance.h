@@ -21,6 +21,7 @@ enum importance {
 struct importance_options {
     enum importance method;
     const struct text_windows *windows; /* the training ones are read; NULL for weight */
+    const struct param_source *params;  /* for weight, where the model is a shape alone */
     size_t memory_bytes;
     struct thread_pool *pool;
     unsigned cpu_features;

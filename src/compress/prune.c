@@ -177,8 +177,8 @@ static void copy(float *to, const float *from, int n_out, int n_in, struct kept 
                 *to++ = from[(size_t)o * (size_t)n_in + (size_t)i];
 }
 
-static void copy_param(struct train_model *out, int to, const struct train_model *m, const struct structures *mask, int layer,
-                       enum param which)
+void prune_param(float *to, const float *from, const struct train_model *m, const struct structures *mask, int layer,
+                 enum param which)
 {
     const struct hparams *h = &m->h;
     const struct param_place p = train_param(m, layer, which);
@@ -187,8 +187,6 @@ static void copy_param(struct train_model *out, int to, const struct train_model
     const struct kept kv = {mask->group + l * (size_t)mask->n_group, h->head_dim};
     const struct kept q = {kv.mask, h->head_dim * (h->n_head / h->n_head_kv)};
     struct kept rows = all, columns = width;
-    if (p.n_out == 0)
-        return;
     if (which == PARAM_Q)
         rows = q;
     else if (which == PARAM_K || which == PARAM_V)
@@ -200,12 +198,11 @@ static void copy_param(struct train_model *out, int to, const struct train_model
         columns = which == PARAM_O ? q : channel;
     } else if (p.n_in == 0)
         columns = which == PARAM_Q_NORM || which == PARAM_K_NORM ? all : width;
-    copy(out->w + train_param(out, to, which).at, m->w + p.at, p.n_in > 0 ? p.n_out : 1, p.n_in > 0 ? p.n_in : p.n_out, rows,
-         columns);
+    copy(to, from, p.n_in > 0 ? p.n_out : 1, p.n_in > 0 ? p.n_in : p.n_out, rows, columns);
 }
 
-enum mr_status prune_apply(struct train_model *out, const struct train_model *m, const struct structures *mask,
-                           struct mr_error *err)
+enum mr_status prune_plan(struct train_model *out, const struct train_model *m, const struct structures *mask,
+                          struct mr_error *err)
 {
     struct prune_shape s = {0};
     struct hparams h = m->h;
@@ -222,46 +219,61 @@ enum mr_status prune_apply(struct train_model *out, const struct train_model *m,
     h.n_head_kv = s.n_group;
     h.n_ff = s.n_ff;
     h.n_embd = s.n_embd;
-    MR_TRY(train_model_create(out, &h, m->is_tied, m->rope_base, err));
+    return train_model_plan(out, &h, m->is_tied, m->rope_base, err);
+}
+
+enum mr_status prune_apply(struct train_model *out, const struct train_model *m, const struct structures *mask,
+                           struct mr_error *err)
+{
+    struct train_model plan;
+    *out = (struct train_model){0};
+    MR_TRY(prune_plan(&plan, m, mask, err));
+    MR_TRY(train_model_create(out, &plan.h, m->is_tied, m->rope_base, err));
     for (enum param p = 0; p < N_GLOBAL_PARAMS; p++)
-        copy_param(out, 0, m, mask, 0, p);
+        prune_param(out->w + train_param(out, 0, p).at, m->w + train_param(m, 0, p).at, m, mask, 0, p);
     for (int layer = 0, to = 0; layer < m->h.n_layer; layer++) {
         for (enum param p = N_GLOBAL_PARAMS; p < N_PARAMS && mask->layer[layer] > 0; p++)
-            copy_param(out, to, m, mask, layer, p);
+            prune_param(out->w + train_param(out, to, p).at, m->w + train_param(m, layer, p).at, m, mask, layer, p);
         to += mask->layer[layer] > 0;
     }
     return MR_OK;
 }
 
-/* Each of n_to heads the mean of `each` neighbours. */
-static void merge(float *to, const float *from, int n_to, int each, size_t floats)
-{
-    for (int head = 0; head < n_to; head++)
-        for (size_t i = 0; i < floats; i++) {
-            float sum = 0;
-            for (int k = 0; k < each; k++)
-                sum += from[(size_t)(head * each + k) * floats + i];
-            to[(size_t)head * floats + i] = sum / (float)each;
-        }
-}
-
-enum mr_status prune_merge_heads(struct train_model *out, const struct train_model *m, int n_head_kv, struct mr_error *err)
+enum mr_status prune_merge_plan(struct train_model *out, const struct train_model *m, int n_head_kv, struct mr_error *err)
 {
     struct hparams h = m->h;
     *out = (struct train_model){0};
     if (n_head_kv < 1 || h.n_head_kv % n_head_kv != 0)
         return mr_fail(err, MR_BAD_INPUT, "%d key/value heads cannot be merged to %d", h.n_head_kv, n_head_kv);
     h.n_head_kv = n_head_kv;
-    MR_TRY(train_model_create(out, &h, m->is_tied, m->rope_base, err));
-    const size_t floats = (size_t)h.head_dim * (size_t)h.n_embd;
-    for (int layer = -1; layer < h.n_layer; layer++)
-        for (enum param p = layer < 0 ? 0 : N_GLOBAL_PARAMS; p < (layer < 0 ? N_GLOBAL_PARAMS : N_PARAMS); p++) {
-            const struct param_place from = train_param(m, layer, p);
-            float *to = out->w + train_param(out, layer, p).at;
-            if (p == PARAM_K || p == PARAM_V)
-                merge(to, m->w + from.at, n_head_kv, m->h.n_head_kv / n_head_kv, floats);
-            else
-                memcpy(to, m->w + from.at, param_floats(from) * sizeof *to);
-        }
+    return train_model_plan(out, &h, m->is_tied, m->rope_base, err);
+}
+
+void prune_merge_param(float *to, const float *from, const struct train_model *m, int each, enum param which)
+{
+    const size_t floats = (size_t)m->h.head_dim * (size_t)m->h.n_embd, all = param_floats(train_param(m, 0, which));
+    if (which != PARAM_K && which != PARAM_V) {
+        memcpy(to, from, all * sizeof *to);
+        return;
+    }
+    for (size_t i = 0; i < all / (size_t)each; i++) {
+        const float *head = from + i / floats * (size_t)each * floats + i % floats;
+        float sum = 0;
+        for (int k = 0; k < each; k++)
+            sum += head[(size_t)k * floats];
+        to[i] = sum / (float)each;
+    }
+}
+
+enum mr_status prune_merge_heads(struct train_model *out, const struct train_model *m, int n_head_kv, struct mr_error *err)
+{
+    struct train_model plan;
+    *out = (struct train_model){0};
+    MR_TRY(prune_merge_plan(&plan, m, n_head_kv, err));
+    MR_TRY(train_model_create(out, &plan.h, m->is_tied, m->rope_base, err));
+    const int each = m->h.n_head_kv / n_head_kv;
+    for (int layer = -1; layer < m->h.n_layer; layer++)
+        for (enum param p = layer < 0 ? 0 : N_GLOBAL_PARAMS; p < (layer < 0 ? N_GLOBAL_PARAMS : N_PARAMS); p++)
+            prune_merge_param(out->w + train_param(out, layer, p).at, m->w + train_param(m, layer, p).at, m, each, p);
     return MR_OK;
 }

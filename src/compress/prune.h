@@ -50,13 +50,22 @@ struct prune_shape prune_shape_above(const struct train_model *m, const struct s
  * to the lower number. */
 void prune_choose(struct structures *mask, const struct structures *score, struct prune_shape shape);
 
-/* The model that a mask leaves. BAD_INPUT: it leaves nothing of a kind, or not the same number in all layers that stay, or
- * changes the width of a family whose embedding is scaled by it (gemma3). */
+/* The shape of the model that a mask leaves. BAD_INPUT: it leaves nothing of a kind, or not the same number in all layers that
+ * stay, or changes the width of a family whose embedding is scaled by it (gemma3). */
+enum mr_status prune_plan(struct train_model *out, const struct train_model *m, const struct structures *mask,
+                          struct mr_error *err);
+/* What stays of one parameter, from[] of m's shape; layer: the one of m. */
+void prune_param(float *to, const float *from, const struct train_model *m, const struct structures *mask, int layer,
+                 enum param which);
+/* The model itself. */
 enum mr_status prune_apply(struct train_model *out, const struct train_model *m, const struct structures *mask,
                            struct mr_error *err);
 
 /* n_head_kv key/value heads, each the mean of as many neighbours (Ainslie et al. 2023, arXiv:2305.13245, section 2.1).
  * BAD_INPUT: it does not divide the number of them. */
+enum mr_status prune_merge_plan(struct train_model *out, const struct train_model *m, int n_head_kv, struct mr_error *err);
+/* One parameter, from[] of m's shape, with `each` neighbours merged. */
+void prune_merge_param(float *to, const float *from, const struct train_model *m, int each, enum param which);
 enum mr_status prune_merge_heads(struct train_model *out, const struct train_model *m, int n_head_kv, struct mr_error *err);
 
 #endif

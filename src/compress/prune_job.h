@@ -18,7 +18,7 @@ struct prune_job {
     enum quant_type type;
     int threads;
     const char *cpu;
-    bool (*go_on)(void *context, int64_t done, int64_t total);
+    bool (*go_on)(void *context, const char *what, int64_t done, int64_t total); /* false: stop; NULL: nobody listens */
     void *context;
 };
 

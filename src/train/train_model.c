@@ -96,8 +96,8 @@ struct param_place train_param(const struct train_model *m, int layer, enum para
 
 static bool is_family(const struct hparams *h, const char *arch) { return strcmp(h->arch, arch) == 0; }
 
-enum mr_status train_model_create(struct train_model *out, const struct hparams *h, bool is_tied, float rope_base,
-                                  struct mr_error *err)
+enum mr_status train_model_plan(struct train_model *out, const struct hparams *h, bool is_tied, float rope_base,
+                                struct mr_error *err)
 {
     const bool gemma = is_family(h, "gemma3");
     size_t bytes, rows;
@@ -117,8 +117,20 @@ enum mr_status train_model_create(struct train_model *out, const struct hparams 
         return mr_fail(err, MR_NO_MEMORY, "no memory for weights of this shape");
     out->n_weight =
         floats_before(out, PARAM_EMBED, N_GLOBAL_PARAMS) + (size_t)h->n_layer * floats_before(out, N_GLOBAL_PARAMS, N_PARAMS);
-    out->w = mem_aligned(64, out->n_weight * sizeof(float) + 64);
-    return out->w != NULL ? MR_OK : mr_fail(err, MR_NO_MEMORY, "no memory for %zu weights", out->n_weight);
+    return MR_OK;
+}
+
+static enum mr_status allocate(struct train_model *m, struct mr_error *err)
+{
+    m->w = mem_aligned(64, m->n_weight * sizeof(float) + 64);
+    return m->w != NULL ? MR_OK : mr_fail(err, MR_NO_MEMORY, "no memory for %zu weights", m->n_weight);
+}
+
+enum mr_status train_model_create(struct train_model *out, const struct hparams *h, bool is_tied, float rope_base,
+                                  struct mr_error *err)
+{
+    MR_TRY(train_model_plan(out, h, is_tied, rope_base, err));
+    return allocate(out, err);
 }
 
 void train_model_release(struct train_model *m)
@@ -127,34 +139,42 @@ void train_model_release(struct train_model *m)
     m->w = NULL;
 }
 
-static enum mr_status read_tensor(struct train_model *m, const struct gguf *g, int layer, enum param which, void *bytes,
-                                  struct mr_error *err)
+enum {
+    PIECE = 1 << 14 /* weights decoded at a time: whole blocks of every type */
+};
+
+enum mr_status train_param_read(float *out, const struct train_model *m, const struct gguf *g, int layer, enum param which,
+                                struct mr_error *err)
 {
     const struct param_place p = train_param(m, layer, which);
     const struct param_name name = train_param_name(layer, which);
     const struct gguf_tensor *t = gguf_tensor_find(g, name.s);
     const int64_t row = p.n_in > 0 ? p.n_in : p.n_out, n_row = p.n_in > 0 ? p.n_out : 1;
+    char bytes[PIECE * sizeof(float)];
     if (t == NULL)
         return mr_fail(err, MR_NOT_FOUND, "there is no tensor '%s'", name.s);
     if (t->dims[0] != row || t->dims[1] != n_row || t->dims[2] != 1 || t->dims[3] != 1)
         return mr_fail(err, MR_BAD_FORMAT, "tensor '%s' is %lld x %lld, not %lld x %lld", name.s, (long long)t->dims[1],
                        (long long)t->dims[0], (long long)n_row, (long long)row);
-    MR_TRY(gguf_read(g, t, 0, bytes, t->bytes, err));
-    if (!quant_is_finite(t->quant, bytes, param_floats(p)))
-        return mr_fail(err, MR_BAD_FORMAT, "tensor '%s' holds NaN or infinity", name.s);
-    t->quant->decode(m->w + p.at, bytes, param_floats(p));
+    for (size_t done = 0, n; done < param_floats(p); done += n) {
+        n = param_floats(p) - done < PIECE ? param_floats(p) - done : PIECE;
+        MR_TRY(gguf_read(g, t, quant_row_bytes(t->quant, done), bytes, quant_row_bytes(t->quant, n), err));
+        if (!quant_is_finite(t->quant, bytes, n))
+            return mr_fail(err, MR_BAD_FORMAT, "tensor '%s' holds NaN or infinity", name.s);
+        t->quant->decode(out + done, bytes, n);
+    }
     return MR_OK;
 }
 
-static enum mr_status read_all(struct train_model *m, const struct gguf *g, void *bytes, struct mr_error *err)
+static enum mr_status read_all(struct train_model *m, const struct gguf *g, struct mr_error *err)
 {
     for (enum param p = 0; p < N_GLOBAL_PARAMS; p++)
         if (shape_of(m, p).n_out > 0)
-            MR_TRY(read_tensor(m, g, 0, p, bytes, err));
+            MR_TRY(train_param_read(m->w + train_param(m, 0, p).at, m, g, 0, p, err));
     for (int layer = 0; layer < m->h.n_layer; layer++)
         for (enum param p = N_GLOBAL_PARAMS; p < N_PARAMS; p++)
             if (shape_of(m, p).n_out > 0)
-                MR_TRY(read_tensor(m, g, layer, p, bytes, err));
+                MR_TRY(train_param_read(m->w + train_param(m, layer, p).at, m, g, layer, p, err));
     return MR_OK;
 }
 
@@ -169,27 +189,24 @@ static enum mr_status refuse_others(const struct train_model *m, const struct gg
                : mr_fail(err, MR_NO_SUPPORT, "the file has %d tensors, a trained model of its family %d", gguf_n_tensors(g), n);
 }
 
-enum mr_status train_model_load(struct train_model *out, const struct gguf *g, struct mr_error *err)
+enum mr_status train_model_plan_file(struct train_model *out, const struct gguf *g, struct mr_error *err)
 {
     struct hparams h;
     float base;
-    size_t most = 0;
     *out = (struct train_model){0};
     if (gguf_is_packed(g))
         return mr_fail(err, MR_BAD_INPUT, "the file is packed for a machine; take the one that it was packed from");
     MR_TRY(hparams_read(&h, g, err));
     MR_TRY(hparams_positive_or(&h, g, "rope.freq_base", 10000, &base, err));
-    for (int i = 0; i < gguf_n_tensors(g); i++)
-        most = gguf_tensor_at(g, i)->bytes > most ? gguf_tensor_at(g, i)->bytes : most;
-    void *bytes = mem_array(most, 1);
-    enum mr_status status = bytes != NULL ? MR_OK : mr_fail(err, MR_NO_MEMORY, "no memory for a tensor of %zu bytes", most);
-    if (status == MR_OK)
-        status = train_model_create(out, &h, gguf_tensor_find(g, "output.weight") == NULL, base, err);
-    if (status == MR_OK)
-        status = refuse_others(out, g, err);
-    if (status == MR_OK)
-        status = read_all(out, g, bytes, err);
-    free(bytes);
+    MR_TRY(train_model_plan(out, &h, gguf_tensor_find(g, "output.weight") == NULL, base, err));
+    return refuse_others(out, g, err);
+}
+
+enum mr_status train_model_load(struct train_model *out, const struct gguf *g, struct mr_error *err)
+{
+    MR_TRY(train_model_plan_file(out, g, err));
+    MR_TRY(allocate(out, err));
+    const enum mr_status status = read_all(out, g, err);
     if (status != MR_OK)
         train_model_release(out);
     return status;

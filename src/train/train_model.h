@@ -36,7 +36,7 @@ struct train_model {
     enum glu_kind glu;
     float rope_base;
     size_t n_weight; /* floats in w */
-    float *w;
+    float *w;        /* NULL: the shape alone */
 };
 
 /* Where a parameter lies. n_in is 0 for a vector of n_out; n_out 0: the model has none. */
@@ -52,10 +52,19 @@ struct param_name {
 };
 struct param_name train_param_name(int layer, enum param which);
 
-/* Weights of h's shape, not set. BAD_INPUT, NO_SUPPORT: a family or trait that training does not know. */
+/* A shape without weights: of h, or of a file, whose tensors are those of the family. BAD_INPUT, NO_SUPPORT: a family or trait
+ * that training does not know. There is nothing to release. */
+enum mr_status train_model_plan(struct train_model *out, const struct hparams *h, bool is_tied, float rope_base,
+                                struct mr_error *err);
+enum mr_status train_model_plan_file(struct train_model *out, const struct gguf *g, struct mr_error *err);
+/* One parameter of that file, decoded to out[param_floats]. BAD_FORMAT: NaN or infinity, a tensor of another shape; by name. */
+enum mr_status train_param_read(float *out, const struct train_model *m, const struct gguf *g, int layer, enum param which,
+                                struct mr_error *err);
+
+/* Weights of h's shape, not set. Errors as for the shape. */
 enum mr_status train_model_create(struct train_model *out, const struct hparams *h, bool is_tied, float rope_base,
                                   struct mr_error *err);
-/* The same with a file's weights, decoded. BAD_FORMAT: NaN or infinity, a tensor of another shape; by name. */
+/* The same with a file's weights, all of them decoded. */
 enum mr_status train_model_load(struct train_model *out, const struct gguf *g, struct mr_error *err);
 void train_model_release(struct train_model *m);
 
@@ -68,5 +77,14 @@ void train_model_randomize(struct train_model *m, uint64_t seed);
  * BAD_INPUT: a weight is not finite, by tensor. */
 enum mr_status train_model_write(const struct train_model *m, const struct gguf *g, bool is_new, enum quant_type type,
                                  const char *path, struct mr_error *err);
+
+/* Where a parameter's floats come from: *out is valid until the next call. */
+struct param_source {
+    enum mr_status (*read)(void *context, int layer, enum param which, const float **out, struct mr_error *err);
+    void *context;
+};
+/* The same for a shape whose weights come one parameter at a time, each once, in order. */
+enum mr_status train_model_write_from(const struct train_model *m, const struct param_source *from, const struct gguf *g,
+                                      bool is_new, enum quant_type type, const char *path, struct mr_error *err);
 
 #endif

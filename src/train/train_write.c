@@ -73,63 +73,69 @@ static enum mr_status put_keys(struct gguf_writer *w, const struct train_model *
     return put_shape(w, m, err);
 }
 
-typedef enum mr_status param_fn(struct gguf_writer *w, const struct train_model *m, int layer, enum param which,
-                                const struct quant *quant, struct mr_error *err);
+struct writing {
+    struct gguf_writer *w;
+    const struct train_model *m;
+    const struct param_source *from;
+};
 
-static enum mr_status each_param(struct gguf_writer *w, const struct train_model *m, enum quant_type type, param_fn *f,
-                                 struct mr_error *err)
+typedef enum mr_status param_fn(const struct writing *t, int layer, enum param which, const struct quant *quant,
+                                struct mr_error *err);
+
+static enum mr_status each_param(const struct writing *t, enum quant_type type, param_fn *f, struct mr_error *err)
 {
     const struct quant *matrix = quant_find(type), *vector = quant_find(QUANT_F32);
-    for (enum param p = 0; p < N_GLOBAL_PARAMS; p++)
-        MR_TRY(f(w, m, 0, p, train_param(m, 0, p).n_in > 0 ? matrix : vector, err));
-    for (int layer = 0; layer < m->h.n_layer; layer++)
-        for (enum param p = N_GLOBAL_PARAMS; p < N_PARAMS; p++)
-            MR_TRY(f(w, m, layer, p, train_param(m, layer, p).n_in > 0 ? matrix : vector, err));
+    for (int layer = -1; layer < t->m->h.n_layer; layer++)
+        for (enum param p = layer < 0 ? 0 : N_GLOBAL_PARAMS; p < (layer < 0 ? N_GLOBAL_PARAMS : N_PARAMS); p++) {
+            const struct param_place at = train_param(t->m, layer, p);
+            if (at.n_out > 0)
+                MR_TRY(f(t, layer, p, at.n_in > 0 ? matrix : vector, err));
+        }
     return MR_OK;
 }
 
-static enum mr_status declare(struct gguf_writer *w, const struct train_model *m, int layer, enum param which,
-                              const struct quant *quant, struct mr_error *err)
+static enum mr_status declare(const struct writing *t, int layer, enum param which, const struct quant *quant,
+                              struct mr_error *err)
 {
-    const struct param_place p = train_param(m, layer, which);
+    const struct param_place p = train_param(t->m, layer, which);
     const struct param_name name = train_param_name(layer, which);
     const int64_t dims[2] = {p.n_in > 0 ? p.n_in : p.n_out, p.n_out};
-    if (p.n_out == 0)
-        return MR_OK;
-    return gguf_declare_tensor(w, (struct gguf_string){name.s, strlen(name.s)}, quant, p.n_in > 0 ? 2 : 1, dims, err);
+    return gguf_declare_tensor(t->w, (struct gguf_string){name.s, strlen(name.s)}, quant, p.n_in > 0 ? 2 : 1, dims, err);
 }
 
 enum {
     PIECE = 1 << 14 /* weights encoded at a time */
 };
 
-static enum mr_status write_param(struct gguf_writer *w, const struct train_model *m, int layer, enum param which,
-                                  const struct quant *quant, struct mr_error *err)
+static enum mr_status write_param(const struct writing *t, int layer, enum param which, const struct quant *quant,
+                                  struct mr_error *err)
 {
-    const struct param_place p = train_param(m, layer, which);
+    const size_t all = param_floats(train_param(t->m, layer, which));
+    const float *from;
     char bytes[PIECE * sizeof(float)];
-    for (size_t done = 0, n; done < param_floats(p); done += n) {
-        n = param_floats(p) - done < PIECE ? param_floats(p) - done : PIECE;
-        const float *from = m->w + p.at + done;
-        quant->encode(bytes, from, n);
+    MR_TRY(t->from->read(t->from->context, layer, which, &from, err));
+    for (size_t done = 0, n; done < all; done += n) {
+        n = all - done < PIECE ? all - done : PIECE;
+        quant->encode(bytes, from + done, n);
         if (!quant_is_finite(quant, bytes, n))
             return mr_fail(err, MR_BAD_INPUT, "tensor '%s' has weights that are not finite as %s",
                            train_param_name(layer, which).s, quant->name);
-        MR_TRY(gguf_write_data(w, bytes, n * quant->bytes, err));
+        MR_TRY(gguf_write_data(t->w, bytes, n * quant->bytes, err));
     }
     return MR_OK;
 }
 
-static enum mr_status write_all(struct gguf_writer *w, const struct train_model *m, const struct gguf *g, bool is_new,
-                                enum quant_type type, struct mr_error *err)
+static enum mr_status write_all(const struct writing *t, const struct gguf *g, bool is_new, enum quant_type type,
+                                struct mr_error *err)
 {
+    struct gguf_writer *w = t->w;
     const struct gguf_tensor *freqs = is_new ? NULL : gguf_tensor_find(g, "rope_freqs.weight");
-    MR_TRY(put_keys(w, m, g, is_new, type, err));
-    MR_TRY(each_param(w, m, type, declare, err));
+    MR_TRY(put_keys(w, t->m, g, is_new, type, err));
+    MR_TRY(each_param(t, type, declare, err));
     if (freqs != NULL)
         MR_TRY(gguf_declare_tensor(w, freqs->name, freqs->quant, freqs->n_dims, freqs->dims, err));
     MR_TRY(gguf_begin_data(w, err));
-    MR_TRY(each_param(w, m, type, write_param, err));
+    MR_TRY(each_param(t, type, write_param, err));
     if (freqs != NULL) {
         float factor[ATTENTION_MAX_HEAD_DIM / 2];
         MR_TRY(gguf_read(g, freqs, 0, factor, freqs->bytes, err));
@@ -138,14 +144,30 @@ static enum mr_status write_all(struct gguf_writer *w, const struct train_model 
     return gguf_writer_finish(w, err);
 }
 
+enum mr_status train_model_write_from(const struct train_model *m, const struct param_source *from, const struct gguf *g,
+                                      bool is_new, enum quant_type type, const char *path, struct mr_error *err)
+{
+    struct writing t = {.m = m, .from = from};
+    if (type != QUANT_F32 && type != QUANT_F16 && type != QUANT_BF16)
+        return mr_fail(err, MR_BAD_INPUT, "a trained model is written as f32, f16 or bf16");
+    MR_TRY(gguf_writer_create(&t.w, path, err));
+    const enum mr_status status = write_all(&t, g, is_new, type, err);
+    gguf_writer_free(t.w);
+    return status;
+}
+
+static enum mr_status own_weights(void *context, int layer, enum param which, const float **out, struct mr_error *err)
+{
+    const struct train_model *m = context;
+    (void)err;
+    *out = m->w + train_param(m, layer, which).at;
+    return MR_OK;
+}
+
 enum mr_status train_model_write(const struct train_model *m, const struct gguf *g, bool is_new, enum quant_type type,
                                  const char *path, struct mr_error *err)
 {
-    struct gguf_writer *w;
-    if (type != QUANT_F32 && type != QUANT_F16 && type != QUANT_BF16)
-        return mr_fail(err, MR_BAD_INPUT, "a trained model is written as f32, f16 or bf16");
-    MR_TRY(gguf_writer_create(&w, path, err));
-    const enum mr_status status = write_all(w, m, g, is_new, type, err);
-    gguf_writer_free(w);
-    return status;
+    struct train_model own = *m;
+    const struct param_source from = {own_weights, &own};
+    return train_model_write_from(m, &from, g, is_new, type, path, err);
 }

@@ -1,9 +1,13 @@
 """`millrace prune`: the result is a file that runs, of the size that was asked for."""
 import json
+import re
+import resource
+import signal
+import subprocess
 
 import byte_tokenizer
 import pytest
-from program import run
+from program import MILLRACE, run
 
 SHAPE = ["--layers", 4, "--width", 64, "--heads", 8, "--kv-heads", 4, "--channels", 256, "--context", 256]
 
@@ -56,3 +60,40 @@ def test_what_leaves_no_model_is_refused(files, tmp_path):
     (tmp_path / "short.txt").write_text("Too short.")
     r = run("prune", files / "model.gguf", out, "-f", tmp_path / "short.txt", "--ratio", 0.1)
     assert r.returncode == 1 and "tokens" in r.stderr and not out.exists() and not list(tmp_path.glob("*partial*"))
+
+
+def test_what_is_broken_is_told_and_nothing_is_left(files, tmp_path):
+    data = bytearray((files / "model.gguf").read_bytes())
+    tensors = json.loads(run("inspect", files / "model.gguf", "--json").stdout)["tensors"]
+    out = tmp_path / "out" / "out.gguf"
+    out.parent.mkdir()
+    for tensor in ("blk.1.ffn_down.weight", "blk.2.attn_k.weight"):
+        at = next(t["offset"] for t in tensors if t["name"] == tensor)
+        broken = bytearray(data)
+        broken[at:at + 4] = b"\xff\xff\xff\x7f"
+        (tmp_path / "nan.gguf").write_bytes(broken)
+        for how in ("taylor", "weight"):
+            r = run("prune", tmp_path / "nan.gguf", out, "-f", files / "text.txt", "--tokens", 64, "--ratio", 0.1, "--importance", how)
+            assert r.returncode == 1 and "NaN" in r.stderr and tensor in r.stderr, r.stderr
+            assert not list(out.parent.iterdir())
+
+    def limit():
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (20000, 20000))
+    r = subprocess.run([MILLRACE, "prune", files / "model.gguf", out, "--ratio", "0.1", "--importance", "weight"],
+                       capture_output=True, text=True, preexec_fn=limit)
+    assert r.returncode == 1 and re.search("too large|cannot write", r.stderr), r.stderr
+    assert not list(out.parent.iterdir())
+
+
+def test_an_interrupted_run_leaves_nothing(files, tmp_path):
+    (tmp_path / "long.txt").write_text("The mill stands where the river bends. " * 200000)
+    out = tmp_path / "out.gguf"
+    p = subprocess.Popen([MILLRACE, "prune", files / "model.gguf", out, "-f", tmp_path / "long.txt", "--ratio", "0.1", "--windows",
+                          "0", "-t", "1"], stderr=subprocess.PIPE, text=True)
+    with pytest.raises(subprocess.TimeoutExpired):
+        p.wait(1)
+    p.send_signal(signal.SIGINT)
+    p.communicate()
+    assert p.returncode in (130, -signal.SIGINT)
+    assert [f.name for f in tmp_path.iterdir()] == ["long.txt"]

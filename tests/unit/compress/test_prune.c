@@ -2,8 +2,11 @@
 #include "../train/train_fixture.h"
 
 #include <math.h>
+#include <stdio.h>
+#include <unistd.h>
 
 #include "compress/importance.h"
+#include "compress/prune_source.h"
 
 enum {
     TOK = 24,
@@ -219,12 +222,63 @@ static void a_width_is_pruned_in_every_place(void **state)
     train_model_release(&m);
 }
 
+/* Scores and weights of a smaller model from a file's parameters, one at a time, are those of the model in memory. */
+static void a_shape_and_its_file_give_the_same_model(void **state)
+{
+    (void)state;
+    char path[] = "/tmp/prune_source_XXXXXX";
+    struct mr_error err = {""};
+    struct gguf *g, *back = NULL;
+    struct train_model whole, merged, want, shape, merged_shape, plan, got;
+    struct structures score, streamed, mask;
+    struct prune_source source;
+    close(mkstemp(path));
+    fixture_load(&whole, TINY("llama3"));
+    assert_int_equal(prune_merge_heads(&merged, &whole, 1, &err), MR_OK);
+    measure(&score, &merged, IMPORTANCE_WEIGHT);
+    assert_int_equal(structures_create(&mask, &merged.h, &err), MR_OK);
+    prune_choose(&mask, &score, (struct prune_shape){1, 1, 64, 32});
+    assert_int_equal(prune_apply(&want, &merged, &mask, &err), MR_OK);
+
+    assert_int_equal(gguf_open(&g, TINY("llama3"), &err), MR_OK);
+    assert_int_equal(train_model_plan_file(&shape, g, &err), MR_OK);
+    assert_int_equal(prune_merge_plan(&merged_shape, &shape, 1, &err), MR_OK);
+    assert_int_equal(prune_source_init(&source, &shape, &merged_shape, g, &err), MR_OK);
+    assert_int_equal(structures_create(&streamed, &merged_shape.h, &err), MR_OK);
+    const struct importance_options o = {.method = IMPORTANCE_WEIGHT, .params = &source.source};
+    assert_int_equal(importance_measure(&streamed, &merged_shape, &o, &err), MR_OK);
+    assert_memory_equal(score.channel, streamed.channel, (size_t)(score.n_layer * score.n_ff) * sizeof *score.channel);
+    assert_memory_equal(score.width, streamed.width, (size_t)score.n_embd * sizeof *score.width);
+    assert_int_equal(prune_plan(&plan, &merged_shape, &mask, &err), MR_OK);
+    prune_source_keep(&source, &mask);
+    if (train_model_write_from(&plan, &source.source, g, false, QUANT_F32, path, &err) != MR_OK ||
+        gguf_open(&back, path, &err) != MR_OK || train_model_load(&got, back, &err) != MR_OK)
+        fail_msg("%s", err.message);
+    assert_int_equal(got.n_weight, want.n_weight);
+    assert_memory_equal(got.w, want.w, want.n_weight * sizeof *want.w);
+    gguf_close(back);
+    gguf_close(g);
+    remove(path);
+    prune_source_release(&source);
+    structures_release(&score);
+    structures_release(&streamed);
+    structures_release(&mask);
+    train_model_release(&whole);
+    train_model_release(&merged);
+    train_model_release(&want);
+    train_model_release(&got);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_gives_nothing_goes_first),         cmocka_unit_test(a_layer_that_does_nothing_goes_first),
-        cmocka_unit_test(equal_heads_merge_without_loss),        cmocka_unit_test(shapes_meet_their_target_or_are_refused),
-        cmocka_unit_test(masks_that_leave_no_model_are_refused), cmocka_unit_test(a_width_is_pruned_in_every_place),
+        cmocka_unit_test(what_gives_nothing_goes_first),
+        cmocka_unit_test(a_layer_that_does_nothing_goes_first),
+        cmocka_unit_test(equal_heads_merge_without_loss),
+        cmocka_unit_test(shapes_meet_their_target_or_are_refused),
+        cmocka_unit_test(masks_that_leave_no_model_are_refused),
+        cmocka_unit_test(a_width_is_pruned_in_every_place),
+        cmocka_unit_test(a_shape_and_its_file_give_the_same_model),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
