@@ -20,7 +20,7 @@ struct prune_arguments {
 
 static const char *const types[] = {"f32", "f16", "bf16", NULL};
 static const enum quant_type quant_of[] = {QUANT_F32, QUANT_F16, QUANT_BF16};
-static const char *const importances[] = {"taylor", "activation", "weight", NULL};
+static const char *const importances[] = {"taylor", "activation", "weight", "removal", NULL};
 
 #define FIELD(f)  .offset = offsetof(struct prune_arguments, f)
 #define INT(l, h) .parse = argument_int, .low = (l), .high = (h)
@@ -56,20 +56,20 @@ static const struct argument target_rows[] = {
 static const struct argument importance_rows[] = {
     {.name = "importance",
      .value = "HOW",
-     .help = "taylor (by gradients), activation or weight (default: taylor)",
+     .help = "taylor (by gradients), activation, weight, or removal: take away and measure (default: taylor)",
      .parse = argument_choice,
      .choice = importances,
      FIELD(importance)},
     {.name = "file",
      .letter = 'f',
      .value = "FILE",
-     .help = "The text for taylor and activation; - reads standard input",
+     .help = "The text, for all but weight; - reads standard input",
      .parse = argument_string,
      FIELD(file)},
     {.name = "tokens", .value = "N", .help = "Tokens of a window of it (default: 256)", INT(2, 1 << 20), FIELD(tokens)},
     {.name = "windows",
      .value = "N",
-     .help = "Windows that are read at most; 0: all (default: 128)",
+     .help = "Windows that are read at most; 0: all (default: 128, for removal 4)",
      INT(0, 1 << 30),
      FIELD(windows)},
     {.name = "type",
@@ -188,7 +188,7 @@ static int check(const struct prune_arguments *a, const struct prune_job *job, c
 int command_prune(int argc, char **argv)
 {
     const char *operand[2] = {NULL, NULL};
-    struct prune_arguments a = {.parts = "channels", .type = 1, .tokens = 256, .windows = 128};
+    struct prune_arguments a = {.parts = "channels", .type = 1, .tokens = 256, .windows = -1};
     const struct argument_group groups[] = {{"Target:", target_rows, &a}, {"Importance:", importance_rows, &a}};
     const struct command_line line = {
         .operands = "IN OUT",
@@ -214,7 +214,9 @@ int command_prune(int argc, char **argv)
                             .threshold = a.threshold,
                             .n_head_kv = a.kv_heads,
                             .n_tok = a.tokens,
-                            .n_window = a.windows,
+                            .n_window = a.windows >= 0                       ? a.windows
+                                        : a.importance == IMPORTANCE_REMOVAL ? 4
+                                                                             : 128,
                             .type = quant_of[a.type],
                             .threads = a.threads,
                             .cpu = getenv("MILLRACE_CPU"),

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "compress/removal.h"
 #include "train/loss.h"
 
 struct judge {
@@ -129,17 +130,15 @@ static double cross_entropy(void *context, struct compute *c, float *logits, int
     return sum;
 }
 
-static void observe(void *context, int layer, const float *attended, const float *gated, int n_row)
+static void observe(void *context, int layer, enum param which, float *x, int n_row)
 {
-    struct judge *j = context;
+    const struct judge *j = context;
     const size_t q = (size_t)j->m->h.n_head * (size_t)j->m->h.head_dim, ff = (size_t)j->m->h.n_ff;
-    double *sum = j->sum + (size_t)layer * (q + ff);
-    for (size_t r = 0; r < (size_t)n_row; r++) {
-        for (size_t i = 0; i < q; i++)
-            sum[i] += fabs((double)attended[r * q + i]);
-        for (size_t i = 0; i < ff; i++)
-            sum[q + i] += fabs((double)gated[r * ff + i]);
-    }
+    const size_t n = which == PARAM_O ? q : ff;
+    double *sum = j->sum + (size_t)layer * (q + ff) + (which == PARAM_O ? 0 : q);
+    for (size_t r = 0; r < (size_t)n_row; r++)
+        for (size_t i = 0; i < n; i++)
+            sum[i] += fabs((double)x[r * n + i]);
 }
 
 /* Activations to scores: times the length of the column behind them. Layers and the width go by weight. */
@@ -169,7 +168,7 @@ static enum mr_status weigh_activations(const struct judge *j, struct mr_error *
 static enum mr_status read_text(struct judge *j, struct train_pass *pass, struct mr_error *err)
 {
     const bool taylor = j->o->method == IMPORTANCE_TAYLOR;
-    const struct train_loss loss = {.logits = taylor ? cross_entropy : NULL, .observe = taylor ? NULL : observe, .context = j};
+    const struct train_loss loss = {.logits = taylor ? cross_entropy : NULL, .branch = taylor ? NULL : observe, .context = j};
     const uint32_t n = j->o->windows->n_train;
     for (uint32_t i = 0; i < n; i++) {
         text_windows_read(j->o->windows, i, j->token, j->label);
@@ -219,7 +218,9 @@ enum mr_status importance_measure(struct structures *score, const struct train_m
     struct judge j = {.m = m, .o = options, .score = score};
     enum mr_status status = MR_OK;
     j.column = mem_array((size_t)(wide > h->n_embd ? wide : h->n_embd), sizeof *j.column);
-    if (j.column == NULL)
+    if (options->method == IMPORTANCE_REMOVAL)
+        status = removal_measure(score, m, options, err);
+    else if (j.column == NULL)
         status = mr_fail(err, MR_NO_MEMORY, "no memory for the columns of a matrix");
     else if (options->method == IMPORTANCE_WEIGHT)
         status = add_all(&j, NULL, err);

@@ -72,6 +72,7 @@ static enum mr_status judge(struct opened *o, const struct prune_job *job, struc
     MR_TRY(structures_create(&o->score, &o->m->h, err));
     MR_TRY(structures_create(&o->mask, &o->m->h, err));
     const struct importance_options options = {.method = job->importance,
+                                               .parts = job->parts,
                                                .windows = &o->windows,
                                                .params = &o->source.source,
                                                .memory_bytes = (size_t)4 << 30,

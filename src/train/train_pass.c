@@ -256,6 +256,8 @@ static void attention_block(const struct run *r, int layer, const struct layer_p
     rotary_turn(r->c, &rotary, k->q, r->n, h->n_head, h->head_dim, false);
     rotary_turn(r->c, &rotary, k->k, r->n, h->n_head_kv, h->head_dim, false);
     attention_forward(r->c, &shape, k->attended, k->q, k->k, k->v, r->p->attention);
+    if (r->loss->branch != NULL)
+        r->loss->branch(r->loss->context, layer, PARAM_O, k->attended, r->n);
     product_forward(r->c, k->o, k->attended, w->p[PARAM_O], r->n, h->n_embd, r->q);
 }
 
@@ -281,6 +283,8 @@ static void layer_forward(const struct run *r, int layer)
     product_forward(r->c, k->gate, k->normed2, w.p[PARAM_GATE], r->n, h->n_ff, h->n_embd);
     product_forward(r->c, k->up, k->normed2, w.p[PARAM_UP], r->n, h->n_ff, h->n_embd);
     glu_forward(r->c, r->p->m->glu, k->gated, k->gate, k->up, r->n, h->n_ff);
+    if (r->loss->branch != NULL)
+        r->loss->branch(r->loss->context, layer, PARAM_DOWN, k->gated, r->n);
     product_forward(r->c, k->down, k->gated, w.p[PARAM_DOWN], r->n, h->n_embd, h->n_ff);
     join(r, state(r->p, layer + 1), k->middle, k->down, w.p[PARAM_POST_FFN_NORM]);
 }
@@ -398,32 +402,49 @@ static void backward(const struct run *r)
     embed_backward(r->c, r->grad + train_param(p->m, 0, PARAM_EMBED).at, p->dx, r->token, h->embed_scale, r->n, h->n_embd);
 }
 
-double train_pass_run(struct train_pass *p, const int32_t *token, int n_seq, const struct train_loss *loss, float *grad)
+static struct run begin(struct train_pass *p, int n_seq, const struct train_loss *loss)
 {
     const struct hparams *h = &p->m->h;
     struct run r = {.p = p,
                     .h = h,
                     .c = &p->c,
                     .loss = loss,
-                    .token = token,
                     .shape = p->shape,
-                    .grad = grad,
                     .n = n_seq * p->shape.n_tok,
                     .q = h->n_head * h->head_dim,
                     .kv = h->n_head_kv * h->head_dim};
     r.shape.n_seq = n_seq;
+    return r;
+}
+
+static double forward(const struct run *r, int layer)
+{
+    double sum = 0;
+    for (; layer < r->h->n_layer; layer++) {
+        layer_forward(r, layer);
+        sum += hidden_loss(r, layer + 1, false);
+    }
+    return sum + head(r);
+}
+
+double train_pass_run(struct train_pass *p, const int32_t *token, int n_seq, const struct train_loss *loss, float *grad)
+{
+    const struct hparams *h = &p->m->h;
+    struct run r = begin(p, n_seq, loss);
+    r.token = token;
+    r.grad = grad;
     embed_forward(r.c, state(p, 0), p->m->w + train_param(p->m, 0, PARAM_EMBED).at, token, h->embed_scale, r.n, h->n_embd);
     double sum = hidden_loss(&r, 0, false);
-    for (int layer = 0; layer < h->n_layer; layer++) {
-        layer_forward(&r, layer);
-        if (loss->observe != NULL)
-            loss->observe(loss->context, layer, kept_of(&r, layer)->attended, kept_of(&r, layer)->gated, r.n);
-        sum += hidden_loss(&r, layer + 1, false);
-    }
-    sum += head(&r);
+    sum += forward(&r, 0);
     if (grad != NULL)
         backward(&r);
     return sum;
+}
+
+double train_pass_rerun(struct train_pass *p, int n_seq, int layer, const struct train_loss *loss)
+{
+    const struct run r = begin(p, n_seq, loss);
+    return forward(&r, layer);
 }
 
 double train_flops_per_token(const struct train_model *m, int n_tok)

@@ -34,13 +34,18 @@ struct train_loss {
     /* Behind `layer` blocks (0: the embedding) the state x[n_row][n_embd] is known; a loss on it is returned, and its gradient
      * added to dx, which is NULL in the forward pass. May be NULL. */
     double (*hidden)(void *context, struct compute *c, int layer, const float *x, float *dx, int n_row);
-    /* Activations of a layer, in the forward pass. May be NULL. */
-    void (*observe)(void *context, int layer, const float *attended, const float *gated, int n_row);
+    /* Before the product that writes a branch of a layer (PARAM_O, PARAM_DOWN): what it will read, x[n_row][n_in], which may be
+     * changed where no gradient is asked for. May be NULL. */
+    void (*branch)(void *context, int layer, enum param which, float *x, int n_row);
     void *context;
 };
 
 /* The loss over n_seq sequences: token[n_seq * n_tok]; gradients are added to grad[n_weight], NULL: forward alone. */
 double train_pass_run(struct train_pass *p, const int32_t *token, int n_seq, const struct train_loss *loss, float *grad);
+
+/* Forward alone, from the states behind `layer` blocks that the last run left (0: the embedding); those above are replaced, so
+ * runs that differ in one layer each go from the last layer to the first. */
+double train_pass_rerun(struct train_pass *p, int n_seq, int layer, const struct train_loss *loss);
 
 /* States behind `layer` blocks in the last run, [rows][n_embd]; borrowed until the next one. */
 const float *train_pass_hidden(const struct train_pass *p, int layer);

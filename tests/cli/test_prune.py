@@ -26,7 +26,7 @@ def prune(files, out, *more):
     return run("prune", files / "model.gguf", out, "-f", files / "text.txt", "--tokens", 64, "--windows", 4, "-t", 1, *more)
 
 
-@pytest.mark.parametrize("how", ["taylor", "activation", "weight"])
+@pytest.mark.parametrize("how", ["taylor", "activation", "weight", "removal"])
 @pytest.mark.parametrize("parts", ["channels", "heads", "width", "layers", "heads,channels,width,layers"])
 def test_the_result_runs_and_has_the_size(files, tmp_path, parts, how):
     out = tmp_path / "out.gguf"

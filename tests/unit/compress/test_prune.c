@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "compress/importance.h"
+#include "compress/probe.h"
 #include "compress/prune_source.h"
 
 enum {
@@ -57,18 +58,32 @@ static void zero_columns(struct train_model *m, struct param_place p, int first,
         memset(m->w + p.at + (size_t)o * (size_t)p.n_in + first, 0, (size_t)n * sizeof *m->w);
 }
 
+static void windows_of(int32_t *token)
+{
+    for (int i = 0; i < TOK * WINDOWS; i++)
+        token[i] = (i * i * 7 + i * 13 + 5) % 251;
+}
+
+static struct text_windows text_of(int32_t *token)
+{
+    return (struct text_windows){
+        .tokens = {.id = token, .n = TOK * WINDOWS}, .n_tok = TOK, .n_window = WINDOWS, .n_train = WINDOWS};
+}
+
 static void measure(struct structures *score, const struct train_model *m, enum importance method)
 {
     struct thread_pool *pool;
     struct mr_error err = {""};
     int32_t token[TOK * WINDOWS];
-    for (int i = 0; i < TOK * WINDOWS; i++)
-        token[i] = (i * i * 7 + i * 13 + 5) % 251;
-    const struct text_windows windows = {
-        .tokens = {.id = token, .n = TOK * WINDOWS}, .n_tok = TOK, .n_window = WINDOWS, .n_train = WINDOWS};
+    windows_of(token);
+    const struct text_windows windows = text_of(token);
     assert_int_equal(pool_create(&pool, 2, NULL), MR_OK);
-    const struct importance_options o = {
-        .method = method, .windows = &windows, .memory_bytes = SIZE_MAX, .pool = pool, .cpu_features = fixture_cpu()};
+    const struct importance_options o = {.method = method,
+                                         .parts = PRUNE_HEADS | PRUNE_CHANNELS | PRUNE_LAYERS | PRUNE_WIDTH,
+                                         .windows = &windows,
+                                         .memory_bytes = SIZE_MAX,
+                                         .pool = pool,
+                                         .cpu_features = fixture_cpu()};
     assert_int_equal(structures_create(score, &m->h, &err), MR_OK);
     if (importance_measure(score, m, &o, &err) != MR_OK)
         fail_msg("%s", err.message);
@@ -79,7 +94,7 @@ static void what_gives_nothing_goes_first(void **state)
 {
     (void)state;
     for (int i = 0; i < 2; i++)
-        for (enum importance method = 0; method < N_IMPORTANCES; method++) {
+        for (enum importance method = 0; method < IMPORTANCE_REMOVAL; method++) {
             struct train_model m, out;
             struct structures score, mask;
             struct mr_error err = {""};
@@ -115,15 +130,17 @@ static void a_layer_that_does_nothing_goes_first(void **state)
     const struct param_place o = train_param(&m, 1, PARAM_O), down = train_param(&m, 1, PARAM_DOWN);
     zero_columns(&m, o, 0, o.n_in);
     zero_columns(&m, down, 0, down.n_in);
-    measure(&score, &m, IMPORTANCE_TAYLOR);
-    assert_int_equal(structures_create(&mask, &m.h, NULL), MR_OK);
-    prune_choose(&mask, &score, (struct prune_shape){1, m.h.n_head_kv, m.h.n_ff, m.h.n_embd});
-    assert_int_equal(prune_apply(&out, &m, &mask, NULL), MR_OK);
-    same_logits(&m, &out);
-    structures_release(&score);
-    structures_release(&mask);
+    for (enum importance method = 0; method < IMPORTANCE_REMOVAL; method++) {
+        measure(&score, &m, method);
+        assert_int_equal(structures_create(&mask, &m.h, NULL), MR_OK);
+        prune_choose(&mask, &score, (struct prune_shape){1, m.h.n_head_kv, m.h.n_ff, m.h.n_embd});
+        assert_int_equal(prune_apply(&out, &m, &mask, NULL), MR_OK);
+        same_logits(&m, &out);
+        structures_release(&score);
+        structures_release(&mask);
+        train_model_release(&out);
+    }
     train_model_release(&m);
-    train_model_release(&out);
 }
 
 static void equal_heads_merge_without_loss(void **state)
@@ -222,6 +239,40 @@ static void a_width_is_pruned_in_every_place(void **state)
     train_model_release(&m);
 }
 
+/* What removal gives a head is the loss of the model whose head gives nothing, less that of the model: below 0 where it does
+ * harm, so that what does nothing need not go first. */
+static void removal_is_the_measured_rise(void **state)
+{
+    (void)state;
+    struct train_model m;
+    struct structures score;
+    struct probe *probe;
+    struct thread_pool *pool;
+    int32_t token[TOK * WINDOWS];
+    windows_of(token);
+    const struct text_windows windows = text_of(token);
+    fixture_load(&m, TINY("llama3"));
+    const int group = m.h.head_dim * (m.h.n_head / m.h.n_head_kv);
+    zero_columns(&m, train_param(&m, 0, PARAM_O), 0, group);
+    zero_columns(&m, train_param(&m, 0, PARAM_DOWN), 7, PRUNE_TILE);
+    measure(&score, &m, IMPORTANCE_REMOVAL);
+    assert_true(fabsf(score.group[0]) < 1e-9f);
+    for (int c = 7; c < 7 + PRUNE_TILE; c++)
+        assert_true(fabsf(score.channel[c]) < 1e-9f);
+    assert_int_equal(pool_create(&pool, 1, NULL), MR_OK);
+    double loss[2];
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(probe_create(&probe, &m, &windows, WINDOWS, pool, fixture_cpu(), NULL), MR_OK);
+        loss[i] = probe_loss(probe, 0);
+        probe_free(probe);
+        zero_columns(&m, train_param(&m, 1, PARAM_O), group, group);
+    }
+    assert_true(fabs((loss[1] - loss[0]) - (double)score.group[m.h.n_head_kv + 1]) < 1e-6);
+    structures_release(&score);
+    train_model_release(&m);
+    pool_free(pool);
+}
+
 /* Scores and weights of a smaller model from a file's parameters, one at a time, are those of the model in memory. */
 static void a_shape_and_its_file_give_the_same_model(void **state)
 {
@@ -272,13 +323,10 @@ static void a_shape_and_its_file_give_the_same_model(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_gives_nothing_goes_first),
-        cmocka_unit_test(a_layer_that_does_nothing_goes_first),
-        cmocka_unit_test(equal_heads_merge_without_loss),
-        cmocka_unit_test(shapes_meet_their_target_or_are_refused),
-        cmocka_unit_test(masks_that_leave_no_model_are_refused),
-        cmocka_unit_test(a_width_is_pruned_in_every_place),
-        cmocka_unit_test(a_shape_and_its_file_give_the_same_model),
+        cmocka_unit_test(what_gives_nothing_goes_first),         cmocka_unit_test(a_layer_that_does_nothing_goes_first),
+        cmocka_unit_test(equal_heads_merge_without_loss),        cmocka_unit_test(shapes_meet_their_target_or_are_refused),
+        cmocka_unit_test(masks_that_leave_no_model_are_refused), cmocka_unit_test(a_width_is_pruned_in_every_place),
+        cmocka_unit_test(removal_is_the_measured_rise),          cmocka_unit_test(a_shape_and_its_file_give_the_same_model),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
