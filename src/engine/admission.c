@@ -9,6 +9,7 @@
 
 enum {
     ANSWER_UNKNOWN = 128, /* expected while no answer has ended */
+    PACE_UNKNOWN = 4,     /* requests at a time while nothing tells how long they take and there is a target to keep */
     STEPS_KNOWN = 8,
     DECODES_KNOWN = 16
 };
@@ -43,9 +44,21 @@ static struct key_account *account_of(struct mr_engine *e, const struct request_
 
 static double target_us(const struct mr_engine *e) { return e->options.admission ? e->options.latency_target_ms * 1e3 : 0; }
 
+bool admission_has_target(const struct mr_engine *e) { return target_us(e) > 0; }
+
 static bool is_known(const struct mr_engine *e)
 {
     return e->cost.n_seen >= STEPS_KNOWN && e->cost.n_seen_prompt > 0 && e->admission.pace.capacity > 0;
+}
+
+static int n_unfinished(const struct mr_engine *e)
+{
+    int n = 0;
+    for (int i = 0; i < e->options.max_running; i++)
+        n += e->slot[i].request != NULL;
+    for (int i = 0; i < e->n_waiting; i++)
+        n += !e->waiting[i]->background;
+    return n;
 }
 
 void admission_observe(struct mr_engine *e)
@@ -58,14 +71,16 @@ void admission_observe(struct mr_engine *e)
     a->attended = a->attended * forget + e->shape.attended;
 }
 
+/* From the recent mix of rows, or while nobody has come from as many of prompts as of answers. */
 static void measure_pace(struct mr_engine *e)
 {
     struct admission *a = &e->admission;
     const double rows = a->n_decode + a->n_prompt, depth = rows > 0 ? a->attended / rows : 0;
+    const double n_decode = rows > 0 ? a->n_decode : 1, n_prompt = rows > 0 ? a->n_prompt : 1;
     const double step = step_cost_batch_us(&e->cost, 0, 0, 0), plain = step_cost_batch_us(&e->cost, 1, depth, 0);
     const double decode = plain - step, prompt = step_cost_batch_us(&e->cost, 1, depth, 1) - plain;
-    const double us = a->n_decode * (step / a->serial + decode) + a->n_prompt * prompt;
-    const double tokens = a->n_decode * step_cost_decode_weight(&e->cost) + a->n_prompt;
+    const double us = n_decode * (step / a->serial + decode) + n_prompt * prompt;
+    const double tokens = n_decode * step_cost_decode_weight(&e->cost) + n_prompt;
     a->pace = (struct pace){.step = step,
                             .decode = decode,
                             .prompt = prompt,
@@ -146,15 +161,40 @@ bool admission_is_harmless(struct mr_engine *e, const struct request_record *r)
     return runners_may_join(&runners, &e->admission.pace, &x);
 }
 
+/* How far the answers that run have come, of the key of r or of all. Returns their number. */
+static int lengths_so_far(const struct mr_engine *e, const struct request_record *r, bool of_all, int32_t *out)
+{
+    int n = 0;
+    for (int i = 0; i < e->options.max_running; i++) {
+        const struct sequence *s = &e->slot[i];
+        if (s->request != NULL && (of_all || s->request->share == r->share) && s->usage.n_generated > 0)
+            out[n++] = s->usage.n_generated;
+    }
+    return n;
+}
+
+/* Answers longer than all that have ended: an eighth more, or while few have ended as long as an unknown one. */
+static int32_t length_unknown(const struct mr_engine *e, int32_t done)
+{
+    const int32_t more = done + 1 + done / 8;
+    return e->admission.lengths.n < LENGTHS_RECENT && more < ANSWER_UNKNOWN ? ANSWER_UNKNOWN : more;
+}
+
 int32_t admission_answer_left(struct mr_engine *e, const struct request_record *r, int32_t done, int percent)
 {
     const int room = e->n_ctx - r->n_prompt;
     const int32_t most = r->max_tokens >= 0 && r->max_tokens < room ? r->max_tokens : room;
-    int32_t n = recent_lengths_beyond(&account_of(e, r)->lengths, done, percent);
+    int32_t running[ADMISSION_SLOTS_MAX];
+    int n_running = lengths_so_far(e, r, false, running);
+    int32_t n = recent_lengths_beyond(&account_of(e, r)->lengths, done, percent, running, n_running);
+    if (n < 0) {
+        n_running = lengths_so_far(e, r, true, running);
+        n = recent_lengths_beyond(&e->admission.lengths, done, percent, running, n_running);
+    }
     if (n < 0)
-        n = recent_lengths_beyond(&e->admission.lengths, done, percent);
-    if (n < 0) /* longer than all others, or the first */
-        n = e->admission.lengths.n > 0 ? done + 1 + done / 8 : ANSWER_UNKNOWN;
+        n = length_unknown(e, done);
+    if (r->ignore_eos && r->n_stop == 0 && r->n_stop_token == 0 && r->n_constraint == 0)
+        n = most; /* nothing else ends it */
     n = n > r->min_tokens ? n : r->min_tokens;
     n = n < most ? n : most;
     return n > done ? n - done : 0;
@@ -253,12 +293,23 @@ enum mr_status admission_refuse_full(struct mr_engine *e, struct mr_error *err)
     return mr_fail(err, MR_FULL, "%d requests are waiting already", e->n_waiting);
 }
 
+/* Who would be let in now only waits for the first of them. */
+static enum mr_status refuse_unknown(struct mr_engine *e, struct mr_error *err)
+{
+    e->admission.retry_after_ms = retry_unknown_ms;
+    e->admission.n_refused++;
+    return mr_fail(err, MR_BUSY, "how long requests take is not known yet; there will be room in %lld ms",
+                   (long long)retry_unknown_ms);
+}
+
 enum mr_status admission_decide(struct mr_engine *e, struct request_record *r, int64_t now_us, struct mr_error *err)
 {
     struct admission *a = &e->admission;
     e->now_us = now_us;
     if (r->background)
         return MR_OK; /* it takes nothing from others */
+    if (target_us(e) > 0 && !is_known(e) && n_unfinished(e) >= PACE_UNKNOWN)
+        return refuse_unknown(e, err);
     price(e, r);
     load_window_add(&a->offered, e->now_us, r->cost_left);
     if (r->n_retry > 0)

@@ -18,6 +18,7 @@ struct mr_engine;
 struct sequence;
 
 enum {
+    ADMISSION_SLOTS_MAX = 64, /* the most that max_running may be */
     EXPECTED_PERCENTILE = 70, /* of recent answers: what a request costs */
     LONG_PERCENTILE = 95      /* what there has to be time for */
 };
@@ -74,6 +75,8 @@ void admission_observe(struct mr_engine *e);
 void admission_plan(struct mr_engine *e);
 /* Whether another answer may start now; whether this one may, beside those that run. */
 bool admission_may_start(const struct mr_engine *e);
+
+bool admission_has_target(const struct mr_engine *e); /* a latency that requests are let in by */
 bool admission_is_harmless(struct mr_engine *e, const struct request_record *r);
 /* Microseconds from now until when the request has to have ended; infinite: the target is not meant for it. */
 double admission_until_us(const struct mr_engine *e, const struct request_record *r);

@@ -218,8 +218,9 @@ void sequence_put_aside(struct mr_engine *e, struct sequence *s);
  * whoever comes first in it always gets on. */
 bool sequence_is_senior(const struct sequence *a, const struct sequence *b);
 
-/* The shorter first, with age: when n rows of the request are due. A prompt goes behind what arrives within four times its own
- * duration. */
+/* The shorter first, with age: when n rows of the request are due. A prompt goes behind what arrives within twice its own
+ * duration. Where a latency target is kept all have as long, and the earlier is due first: else those who were let in because
+ * they are short would pass others who were let in before, and make them late. */
 double schedule_due_us(const struct mr_engine *e, const struct request_record *request, int n);
 
 /* End what is past its deadline; then let in who waits, as far as slots, blocks and the policy allow (schedule.c). */

@@ -2,7 +2,6 @@
 #include "engine/engine_state.h"
 
 enum {
-    SLOTS_MAX = 64,
     PLAYED_MAX = 128,  /* answers ahead that are played forward */
     AHEAD_EXACT = 1024 /* answers ahead that are placed one by one */
 };
@@ -87,7 +86,7 @@ static int n_streams(const struct mr_engine *e)
 }
 
 /* When each of the slots that may be used is free; returns their number. *prompt: rows that are still to come. */
-static int free_times(struct mr_engine *e, double step_us, double free_us[SLOTS_MAX], double *prompt)
+static int free_times(struct mr_engine *e, double step_us, double free_us[ADMISSION_SLOTS_MAX], double *prompt)
 {
     const struct admission *a = &e->admission;
     int n = 0;
@@ -225,7 +224,7 @@ static void forecast_whole(struct mr_engine *e, const struct request_record *r, 
 struct forecast admission_forecast(struct mr_engine *e, const struct request_record *r)
 {
     struct admission *a = &e->admission;
-    double free_us[SLOTS_MAX], prompt, promised_cost;
+    double free_us[ADMISSION_SLOTS_MAX], prompt, promised_cost;
     struct work ahead = work_ahead(e, r);
     const double step = pace_step_us(&a->pace, a->cap), answer_us = r->expected_answer * step;
     const int n_slot = free_times(e, step, free_us, &prompt);

@@ -94,17 +94,28 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-int32_t recent_lengths_beyond(const struct recent_lengths *r, int32_t done, int percent)
+int32_t recent_lengths_beyond(const struct recent_lengths *r, int32_t done, int percent, const int32_t *running, int n_running)
 {
+    const double rounding = 1e-9;
     int32_t sorted[LENGTHS_RECENT];
     int n = 0;
     for (int i = 0; i < r->n; i++)
         if (r->length[i] > done)
             sorted[n++] = r->length[i];
-    if (n == 0)
-        return -1;
     qsort(sorted, (size_t)n, sizeof *sorted, compare);
-    return sorted[(n * percent + 99) / 100 - 1];
+    double longer = 1; /* share of the answers */
+    for (int i = 0; i < n; i++) {
+        int n_as_long = n - i;
+        for (int j = 0; j < n_running; j++)
+            n_as_long += running[j] >= sorted[i];
+        longer *= 1 - 1.0 / n_as_long;
+        if (100 * (1 - longer) >= percent - rounding)
+            return sorted[i];
+    }
+    return -1;
 }
 
-int32_t recent_lengths_percentile(const struct recent_lengths *r, int percent) { return recent_lengths_beyond(r, -1, percent); }
+int32_t recent_lengths_percentile(const struct recent_lengths *r, int percent)
+{
+    return recent_lengths_beyond(r, -1, percent, NULL, 0);
+}

@@ -50,7 +50,9 @@ struct recent_lengths {
 void recent_lengths_note(struct recent_lengths *r, int32_t length);
 /* The smallest one that `percent` of a hundred do not exceed; -1: none is known. */
 int32_t recent_lengths_percentile(const struct recent_lengths *r, int percent);
-/* The same of those that are longer than `done`; -1: none is. */
-int32_t recent_lengths_beyond(const struct recent_lengths *r, int32_t done, int percent);
+/* The same of those that are longer than `done`, beside answers that still run and have come as far as running[n_running] says:
+ * the product-limit estimate (Kaplan and Meier 1958), without which short answers would count too much while the long ones
+ * have not ended. -1: none is longer, or too many still run to tell. */
+int32_t recent_lengths_beyond(const struct recent_lengths *r, int32_t done, int percent, const int32_t *running, int n_running);
 
 #endif

@@ -16,7 +16,7 @@ struct candidate {
 
 double schedule_due_us(const struct mr_engine *e, const struct request_record *r, int n)
 {
-    const double shortest_first = 2;
+    const double shortest_first = admission_has_target(e) ? 0 : 2;
     return (double)r->arrival_us + shortest_first * step_cost_prompt_row_us(&e->cost) * n;
 }
 

@@ -13,6 +13,37 @@ static enum mr_status pin_all(struct mr_engine *engine, void *context, struct mr
     return MR_OK;
 }
 
+enum {
+    LEARN_PROMPT = 64, /* tokens: more than one piece of a step's time on a slow machine */
+    LEARN_ANSWER = 8,  /* tokens of each, and answers of the second request */
+    LEARN_ANSWERS = 4
+};
+
+/* Where a target is to be kept the engine has to know how long steps take before a crowd comes: two requests, after which it
+ * knows what rows of prompts, of one answer and of several cost. Nobody waits for them, nor takes their events; they give way
+ * to whoever comes. */
+static enum mr_status learn(struct mr_engine *engine, void *context, struct mr_error *err)
+{
+    (void)context;
+    static const int32_t prompt[LEARN_PROMPT];
+    const int32_t room = mr_engine_n_ctx(engine) - LEARN_ANSWER;
+    for (int32_t n = 1; n <= LEARN_ANSWERS; n += LEARN_ANSWERS - 1) {
+        struct mr_request request;
+        uint64_t id;
+        mr_request_defaults(&request);
+        request.prompt = prompt;
+        request.n_prompt = room < LEARN_PROMPT ? room : LEARN_PROMPT;
+        request.max_tokens = LEARN_ANSWER;
+        request.n = n;
+        request.ignore_eos = true;
+        request.background = true;
+        if (room < 1)
+            return MR_OK;
+        MR_TRY(mr_engine_submit(engine, &request, &id, err));
+    }
+    return MR_OK;
+}
+
 static enum mr_status warm(struct mr_engine *engine, void *context, struct mr_error *err)
 {
     (void)context;
@@ -44,6 +75,8 @@ enum mr_status warm_engine_create(struct engine_link **out, struct mr_model *mod
     enum mr_status status = engine_link_call(*out, pin_all, &all, err);
     if (status == MR_OK)
         status = engine_link_call(*out, warm, NULL, err);
+    if (status == MR_OK && options->admission && options->latency_target_ms > 0)
+        status = engine_link_call(*out, learn, NULL, err);
     if (status != MR_OK) {
         engine_link_free(*out);
         *out = NULL;

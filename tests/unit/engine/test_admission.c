@@ -326,6 +326,75 @@ static void only_who_would_be_late_is_refused(void **state)
     }
 }
 
+/* All at once to an engine that has not made a step: a few are let in, and the others when they come back. */
+static void a_crowd_before_anything_is_known_keeps_the_target(void **state)
+{
+    (void)state;
+    machine = two_cores;
+    struct mr_engine *e = simulated_engine(options(3000, MR_LATENCY_TTFT));
+    load = (struct load){
+        .rate = 1e6, .n = 200, .n_prompt = 80, .n_answer_min = 24, .n_answer_max = 48, .come_back = true, .seed = 1};
+    plan();
+    run(e);
+    int n_first = 0, n_back = 0;
+    for (int i = 0; i < load.n_visit; i++) {
+        const struct visit *v = &load.visit[i];
+        n_first += v->n_retry == 0 && !v->refused;
+        n_back += v->n_retry > 0 && !v->refused;
+        assert_true(v->refused || v->first_us - v->at_us < 3000000);
+    }
+    print_message("%d of 200, then %d\n", n_first, n_back);
+    assert_in_range(n_first, 1, 8);
+    assert_true(n_back > 8);
+    mr_engine_free(e);
+}
+
+/* All at once, long prompts before short ones: the short ones are not let in past those who were before. */
+static void a_crowd_with_shorter_and_shorter_prompts_keeps_the_target(void **state)
+{
+    (void)state;
+    machine = two_cores;
+    struct mr_engine *e = simulated_engine(options(2000, MR_LATENCY_TTFT));
+    warm_up(e);
+    load = (struct load){.rate = 1e6, .n = 100, .n_answer_min = 8, .n_answer_max = 16, .seed = 5};
+    plan();
+    for (int i = 0; i < load.n; i++)
+        load.visit[i].n_prompt = 400 - 3 * i;
+    run(e);
+    int n = 0;
+    for (int i = 0; i < load.n_visit; i++) {
+        const struct visit *v = &load.visit[i];
+        n += !v->refused;
+        assert_true(v->refused || v->first_us - v->at_us < 2000000);
+    }
+    assert_in_range(n, 2, 20);
+    mr_engine_free(e);
+}
+
+/* From the first request on, at twice what the machine can do, prompts and answers of all lengths: short answers end first, and
+ * tell nothing of those that run on; short prompts that are let in do not pass others. */
+static void first_tokens_keep_the_target_from_the_beginning(void **state)
+{
+    (void)state;
+    machine = two_cores;
+    machine.ends = ends;
+    struct mr_engine *e = simulated_engine(options(3000, MR_LATENCY_TTFT));
+    load = (struct load){.rate = 12, .n = 600, .n_prompt = 80, .n_answer_min = 8, .n_answer_max = 160, .seed = 4};
+    plan();
+    for (int i = 0; i < load.n; i += 5)
+        load.visit[i].n_prompt = 100 + i % 250;
+    run(e);
+    int n = 0, n_late = 0;
+    for (int i = 0; i < load.n_visit; i++) {
+        const struct visit *v = &load.visit[i];
+        n += !v->refused;
+        n_late += !v->refused && v->first_us - v->at_us > 3000000;
+    }
+    print_message("%d of %d, %d late\n", n, load.n, n_late);
+    assert_true(n > 100 && n_late <= 0.01 * n);
+    mr_engine_free(e);
+}
+
 static void come_back_at(double rate, int target_ms, enum mr_latency metric)
 {
     machine = two_cores;
@@ -581,6 +650,9 @@ int main(void)
         cmocka_unit_test(other_constants_nearby_would_do),
         cmocka_unit_test(without_admission_the_target_is_missed),
         cmocka_unit_test(only_who_would_be_late_is_refused),
+        cmocka_unit_test(a_crowd_before_anything_is_known_keeps_the_target),
+        cmocka_unit_test(a_crowd_with_shorter_and_shorter_prompts_keeps_the_target),
+        cmocka_unit_test(first_tokens_keep_the_target_from_the_beginning),
         cmocka_unit_test(who_comes_back_when_told_is_let_in),
         cmocka_unit_test(a_key_that_floods_harms_no_other),
         cmocka_unit_test(a_machine_that_slows_down_is_given_less),

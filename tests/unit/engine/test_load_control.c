@@ -116,10 +116,27 @@ static void what_is_left_is_that_of_answers_as_long(void **state)
     struct recent_lengths r = {0};
     for (int i = 1; i <= 10; i++)
         recent_lengths_note(&r, 10 * i);
-    assert_int_equal(recent_lengths_beyond(&r, 0, 70), 70);
-    assert_int_equal(recent_lengths_beyond(&r, 80, 70), 100);
-    assert_int_equal(recent_lengths_beyond(&r, 79, 30), 80);
-    assert_int_equal(recent_lengths_beyond(&r, 100, 30), -1);
+    assert_int_equal(recent_lengths_beyond(&r, 0, 70, NULL, 0), 70);
+    assert_int_equal(recent_lengths_beyond(&r, 80, 70, NULL, 0), 100);
+    assert_int_equal(recent_lengths_beyond(&r, 79, 30, NULL, 0), 80);
+    assert_int_equal(recent_lengths_beyond(&r, 100, 30, NULL, 0), -1);
+}
+
+static void answers_that_still_run_count_as_longer(void **state)
+{
+    (void)state;
+    struct recent_lengths r = {0};
+    static const int32_t running[] = {5, 25, 60, 60, 60, 60};
+    for (int i = 1; i <= 4; i++)
+        recent_lengths_note(&r, 10 * i);
+    assert_int_equal(recent_lengths_beyond(&r, 0, 50, NULL, 0), 20);
+    /* 10: one of nine ends, 20: one of eight, 30: one of six, 40: one of five; 5 and 25 tell nothing of what is longer */
+    assert_int_equal(recent_lengths_beyond(&r, 0, 11, running, 6), 10);
+    assert_int_equal(recent_lengths_beyond(&r, 0, 22, running, 6), 20);
+    assert_int_equal(recent_lengths_beyond(&r, 0, 35, running, 6), 30);
+    assert_int_equal(recent_lengths_beyond(&r, 0, 48, running, 6), 40);
+    assert_int_equal(recent_lengths_beyond(&r, 0, 49, running, 6), -1);
+    assert_int_equal(recent_lengths_beyond(&r, 30, 20, running, 6), 40);
 }
 
 static void each_of_the_refused_is_told_a_time_of_its_own(void **state)
@@ -155,6 +172,7 @@ int main(void)
         cmocka_unit_test(the_part_settles_where_few_are_late),
         cmocka_unit_test(one_late_answer_of_a_hundred_is_none),
         cmocka_unit_test(what_is_left_is_that_of_answers_as_long),
+        cmocka_unit_test(answers_that_still_run_count_as_longer),
         cmocka_unit_test(percentiles_of_lengths),
         cmocka_unit_test(each_of_the_refused_is_told_a_time_of_its_own),
     };
