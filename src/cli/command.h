@@ -28,6 +28,7 @@ int command_perplexity(int argc, char **argv);
 int command_precision(int argc, char **argv);
 int command_prune(int argc, char **argv);
 int command_quantize(int argc, char **argv);
+int command_redundancy(int argc, char **argv);
 int command_run(int argc, char **argv);
 int command_serve(int argc, char **argv);
 int command_sparsify(int argc, char **argv);

@@ -19,6 +19,7 @@ static const struct command commands[] = {
     {"adapter", "convert a LoRA adapter to GGUF", command_adapter},
     {"init", "make a model with random weights", command_init},
     {"prune", "make a model smaller by leaving out what matters least", command_prune},
+    {"redundancy", "measure what share of each layer can go at equal loss", command_redundancy},
     {"distill", "train a model, with a teacher or without", command_distill},
     {"key", "make an API key for the server", command_key},
     {"perplexity", "measure how well a model predicts a text", command_perplexity},
