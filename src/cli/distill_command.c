@@ -11,10 +11,10 @@
 #include "train/loss.h"
 
 struct distill_arguments {
-    const char *student, *teacher, *file, *out, *cache, *checkpoint;
-    int type, heads, heads_count, threads, tokens, batch, accumulate, held_out, top_k;
+    const char *student, *teacher, *file, *out, *cache, *checkpoint, *lora_targets;
+    int type, heads, heads_count, lora, threads, tokens, batch, accumulate, held_out, top_k;
     int64_t steps, warmup, seed, checkpoint_every, report_every, measure_every;
-    float rate, floor, decay, clip, ce, kl, hidden, temperature;
+    float rate, floor, decay, clip, ce, kl, hidden, temperature, lora_alpha;
     size_t memory;
     bool json;
 };
@@ -51,6 +51,21 @@ static const struct argument model_rows[] = {
      .help = "Tokens that they guess further ahead, one each (default: 3)",
      INT(1, DRAFT_HEADS_MAX),
      FIELD(heads_count)},
+    {.name = "lora",
+     .value = "RANK",
+     .help = "Train an adapter of this rank (LoRA) on the model, which stands still; the output holds the adapter alone",
+     INT(1, LORA_RANK_MAX),
+     FIELD(lora)},
+    {.name = "lora-targets",
+     .value = "LIST",
+     .help = "Products that it adds to, of q,k,v,o,gate,up,down (default: all)",
+     STRING,
+     FIELD(lora_targets)},
+    {.name = "lora-alpha",
+     .value = "A",
+     .help = "It adds A / RANK of B (A x) (default: twice the rank)",
+     REAL(0),
+     FIELD(lora_alpha)},
     {0}};
 
 static const struct argument loss_rows_of[] = {
@@ -209,6 +224,9 @@ static struct distill_job job_of(const struct distill_arguments *a, const struct
     return (struct distill_job){.student = a->student,
                                 .teacher = a->teacher,
                                 .n_head = a->heads > 0 ? a->heads_count : 0,
+                                .lora_rank = a->lora,
+                                .lora_alpha = a->lora_alpha,
+                                .lora_targets = a->lora_targets,
                                 .text = text->s != NULL ? text->s : "",
                                 .n_text = text->n,
                                 .out = a->out,
@@ -270,9 +288,11 @@ int command_distill(int argc, char **argv)
     const struct command_line line = {
         .summary = "Train a model on a text, with a teacher that knows it better: a pruned model learns again what it lost, a "
                    "small one what a large one says. In f32 on the CPU.",
-        .example = "  millrace distill -m pruned.gguf --teacher models/SmolLM2-135M-Instruct.Q4_1.gguf -f text.txt \\\n"
-                   "      -o student.gguf --checkpoint run.ckpt --teacher-cache teacher.cache\n"
-                   "  millrace distill -m models/SmolLM2-135M-Instruct.Q4_1.gguf -f text.txt -o heads.gguf --heads medusa",
+        .example =
+            "  millrace distill -m pruned.gguf --teacher models/SmolLM2-135M-Instruct.Q4_1.gguf -f text.txt \\\n"
+            "      -o student.gguf --checkpoint run.ckpt --teacher-cache teacher.cache\n"
+            "  millrace distill -m models/SmolLM2-135M-Instruct.Q4_1.gguf -f text.txt -o heads.gguf --heads medusa\n"
+            "  millrace distill -m models/SmolLM2-135M-Instruct.Q4_1.gguf -f text.txt -o adapter.gguf --lora 16 --rate 2e-4",
         .group = groups,
         .n_groups = 3};
     const int stop = arguments_parse(argc, argv, &line);
@@ -284,6 +304,8 @@ int command_distill(int argc, char **argv)
         return arguments_fail(argv[0], "-f, --file: a text is required");
     if (a.out == NULL)
         return arguments_fail(argv[0], "-o, --output: a file is required");
+    if (a.lora == 0 && (a.lora_targets != NULL || a.lora_alpha > 0))
+        return arguments_fail(argv[0], "--lora-targets and --lora-alpha go with --lora RANK");
     interrupt_install();
     return run(&a, argv[0]);
 }

@@ -9,9 +9,11 @@
 #include "base/memory.h"
 #include "compress/heads_lesson.h"
 #include "compress/teacher.h"
+#include "compress/trainee.h"
 
 struct distiller {
     const struct distill_options *o;
+    struct trainee moved;
     struct train_pass *pass;
     struct teacher *teacher;
     struct heads_lesson *heads;
@@ -58,6 +60,8 @@ static enum mr_status check_k(const struct distill_options *o, struct mr_error *
 
 static enum mr_status check_heads(const struct distill_options *o, struct mr_error *err)
 {
+    if (o->lora != NULL)
+        return mr_fail(err, MR_BAD_INPUT, "an adapter and heads are not trained together");
     if (o->teacher != NULL || o->hidden_weight > 0 || o->cache != NULL)
         return mr_fail(err, MR_BAD_INPUT, "heads learn from the model itself: no teacher, cache or weight of hidden states");
     if (o->heads->n_embd != o->student->h.n_embd)
@@ -93,10 +97,7 @@ static enum mr_status check(const struct distill_options *o, struct mr_error *er
 /* Of the teacher's distribution; heads are measured against the base's best token in any case. */
 static int n_best(const struct distill_options *o) { return o->kl_weight > 0 ? o->k : o->heads != NULL; }
 
-static size_t n_trained(const struct distill_options *o)
-{
-    return o->heads != NULL ? o->heads->n_weight : o->student->n_weight;
-}
+static struct trainee trainee_of(const struct distill_options *o) { return (struct trainee){o->student, o->lora, o->heads}; }
 
 /* All that decides what a step does. */
 static uint64_t recipe(const struct distill_options *o)
@@ -108,9 +109,8 @@ static uint64_t recipe(const struct distill_options *o)
     const float real[] = {o->rate,       o->floor,     o->adamw.beta1, o->adamw.beta2,   o->adamw.epsilon, o->adamw.decay,
                           o->adamw.clip, o->ce_weight, o->kl_weight,   o->hidden_weight, o->temperature,   0};
     uint64_t sum = digest_bytes(digest_bytes(0, whole, sizeof whole), real, sizeof real);
-    sum = digest_bytes(sum, o->student->w, o->student->n_weight * sizeof(float));
-    if (o->heads != NULL)
-        sum = digest_bytes(sum, &o->heads->n_head, sizeof o->heads->n_head);
+    const struct trainee moved = trainee_of(o);
+    sum = trainee_digest(&moved, sum);
     if (o->teacher != NULL)
         sum = digest_bytes(sum, o->teacher->w, o->teacher->n_weight * sizeof(float));
     const uint64_t text = text_windows_digest(o->windows);
@@ -153,16 +153,17 @@ static enum mr_status allocate(struct distiller *d, struct mr_error *err)
 {
     const struct distill_options *o = d->o;
     const size_t rows = (size_t)o->n_seq * (size_t)o->windows->n_tok, best = rows * (size_t)n_best(o) + 1;
-    const size_t n = n_trained(o);
+    const size_t n = trainee_n_weight(&d->moved);
     const struct train_pass_options pass = {.n_seq = o->n_seq,
                                             .n_tok = o->windows->n_tok,
                                             .is_forward = o->heads != NULL,
                                             .memory_bytes = o->memory_bytes,
+                                            .lora = o->lora,
                                             .pool = o->pool,
                                             .cpu_features = o->cpu_features};
     d->state.recipe = recipe(o);
     d->state.n_array = n;
-    d->state.array[0] = o->heads != NULL ? o->heads->w : o->student->w;
+    d->state.array[0] = trainee_weights(&d->moved);
     d->state.array[1] = mem_zero_array(n, sizeof(float));
     d->state.array[2] = mem_zero_array(n, sizeof(float));
     d->grad = mem_zero_array(n, sizeof *d->grad);
@@ -234,12 +235,6 @@ static double pass(struct distiller *d, int n, float *grad)
                             : train_pass_run(d->pass, d->token, n, &loss, grad);
 }
 
-static double flops_per_token(const struct distill_options *o)
-{
-    const double student = train_flops_per_token(o->student, o->windows->n_tok);
-    return o->heads != NULL ? student / 3 + head_flops_per_token(o->heads, o->student) : student;
-}
-
 /* A micro-batch: windows, what the teacher says of them, and the pass. */
 static enum mr_status run_windows(struct distiller *d, const uint32_t *window, int n, float *grad, struct mr_error *err)
 {
@@ -252,7 +247,7 @@ static enum mr_status run_windows(struct distiller *d, const uint32_t *window, i
         MR_TRY(teacher_ask(d->teacher, window, n, d->id, d->p, &n_run, err));
     const double sum = pass(d, n, grad);
     d->sums.loss += sum;
-    d->flops += flops_per_token(o) * n * n_tok;
+    d->flops += trainee_flops_per_token(&d->moved, n_tok) * n * n_tok;
     if (n_run > 0)
         d->flops += train_flops_per_token(o->teacher, n_tok) / 3 * n_run * n_tok;
     return isfinite(sum) ? MR_OK : mr_fail(err, MR_BAD_FORMAT, "the loss is no longer a number; a lower rate may help");
@@ -272,18 +267,6 @@ static enum mr_status step(struct distiller *d, struct mr_error *err)
     return MR_OK;
 }
 
-static void move_heads(struct distiller *d, double norm, float rate)
-{
-    const struct draft_heads *h = d->o->heads;
-    struct param_place place[2 * DRAFT_HEADS_MAX];
-    for (int i = 0; i < h->n_head; i++) {
-        place[2 * i] = draft_heads_weight(h, i);
-        place[2 * i + 1] = draft_heads_bias(h, i);
-    }
-    adamw_step_places(train_pass_compute(d->pass), &d->o->adamw, h->w, place, 2 * h->n_head, d->grad, norm, d->state.array[1],
-                      d->state.array[2], d->state.step + 1, rate);
-}
-
 static enum mr_status move(struct distiller *d, struct curve_point *point, struct mr_error *err)
 {
     const struct distill_options *o = d->o;
@@ -294,11 +277,7 @@ static enum mr_status move(struct distiller *d, struct curve_point *point, struc
     if (!isfinite(norm))
         return mr_fail(err, MR_BAD_FORMAT, "the gradient of step %lld is not a number; a lower rate may help",
                        (long long)d->state.step);
-    if (d->heads != NULL)
-        move_heads(d, norm, point->rate);
-    else
-        adamw_step(c, &o->adamw, o->student, d->grad, norm, d->state.array[1], d->state.array[2], d->state.step + 1,
-                   point->rate);
+    trainee_step(&d->moved, c, &o->adamw, d->grad, norm, d->state.array[1], d->state.array[2], d->state.step + 1, point->rate);
     d->state.step++;
     return MR_OK;
 }
@@ -407,7 +386,7 @@ static enum mr_status run(struct distiller *d, int64_t *first_step, struct mr_er
 enum mr_status distill_run(const struct distill_options *options, struct curve *curve, int64_t *first_step,
                            struct mr_error *err)
 {
-    struct distiller d = {.o = options};
+    struct distiller d = {.o = options, .moved = trainee_of(options)};
     *curve = (struct curve){0};
     *first_step = 0;
     MR_TRY(check(options, err));

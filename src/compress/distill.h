@@ -8,6 +8,7 @@
 #include "compress/checkpoint.h"
 #include "compress/text_windows.h"
 #include "train/adamw.h"
+#include "train/train_lora.h"
 
 enum {
     DISTILL_MAX_SEQ = 256 /* windows of a micro-batch */
@@ -16,6 +17,7 @@ enum {
 struct distill_options {
     struct train_model *student;       /* its weights move */
     const struct train_model *teacher; /* NULL: the text alone teaches */
+    struct lora *lora;                 /* an adapter on the student, which stands still; NULL: none */
     struct draft_heads *heads;         /* these are trained, and the student stands still and teaches; NULL: none */
     const struct text_windows *windows;
     int n_seq, accumulate;

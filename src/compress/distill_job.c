@@ -5,6 +5,7 @@
 
 #include "base/cpu.h"
 #include "compress/heads_write.h"
+#include "compress/lora_write.h"
 #include "format/gguf_write.h"
 #include "measure/limits.h"
 
@@ -12,6 +13,7 @@ struct opened {
     struct gguf *student_file, *teacher_file;
     struct tokenizer *tokenizer, *teacher_tokenizer;
     struct train_model student, teacher;
+    struct lora lora;
     struct draft_heads heads;
     struct text_windows windows;
     struct thread_pool *pool;
@@ -51,6 +53,14 @@ static enum mr_status check_context(const struct train_model *m, const char *pat
                          m->h.n_ctx_train);
 }
 
+static enum mr_status create_lora(struct opened *o, const struct distill_job *job, struct mr_error *err)
+{
+    const float alpha = job->lora_alpha > 0 ? job->lora_alpha : 2 * (float)job->lora_rank;
+    unsigned targets;
+    MR_TRY(lora_targets_parse(&targets, job->lora_targets != NULL ? job->lora_targets : lora_targets_all, err));
+    return lora_create(&o->lora, &o->student, job->lora_rank, alpha, targets, job->seed, err);
+}
+
 static enum mr_status open_all(struct opened *o, struct distill_job *job, struct mr_error *err)
 {
     struct distill_options *options = &job->options;
@@ -58,6 +68,10 @@ static enum mr_status open_all(struct opened *o, struct distill_job *job, struct
     MR_TRY(check_context(&o->student, job->student, job->n_tok, err));
     options->student = &o->student;
     options->teacher = NULL;
+    if (job->lora_rank > 0) {
+        MR_TRY(create_lora(o, job, err));
+        options->lora = &o->lora;
+    }
     if (job->n_head > 0) {
         MR_TRY(draft_heads_create(&o->heads, job->n_head, o->student.h.n_embd, err));
         options->heads = &o->heads;
@@ -99,6 +113,7 @@ static enum mr_status measure_peak(struct distill_job *job, struct mr_error *err
 static void close_all(struct opened *o)
 {
     text_windows_release(&o->windows);
+    lora_release(&o->lora);
     draft_heads_release(&o->heads);
     train_model_release(&o->student);
     train_model_release(&o->teacher);
@@ -107,6 +122,16 @@ static void close_all(struct opened *o)
     gguf_close(o->student_file);
     gguf_close(o->teacher_file);
     pool_free(o->pool);
+}
+
+/* What was trained. */
+static enum mr_status write(const struct opened *o, const struct distill_job *job, struct mr_error *err)
+{
+    if (job->n_head > 0)
+        return heads_write(&o->heads, &o->student, o->student_file, job->type, job->out, err);
+    if (job->lora_rank > 0)
+        return lora_write(&o->lora, job->type, job->out, err);
+    return train_model_write(&o->student, o->student_file, false, job->type, job->out, err);
 }
 
 enum mr_status distill_job_run(struct distill_job *job, struct curve *curve, int64_t *first_step, struct mr_error *err)
@@ -121,10 +146,8 @@ enum mr_status distill_job_run(struct distill_job *job, struct curve *curve, int
         status = measure_peak(job, err);
     if (status == MR_OK)
         status = distill_run(&job->options, curve, first_step, err);
-    if (status == MR_OK && job->n_head > 0)
-        status = heads_write(&o.heads, &o.student, o.student_file, job->type, job->out, err);
-    else if (status == MR_OK)
-        status = train_model_write(&o.student, o.student_file, false, job->type, job->out, err);
+    if (status == MR_OK)
+        status = write(&o, job, err);
     close_all(&o);
     return status;
 }

@@ -8,6 +8,9 @@
 struct distill_job {
     const char *student, *teacher; /* files; teacher NULL: none */
     int n_head;                    /* heads for speculation, trained in the student's place; 0: none */
+    int lora_rank;                 /* of an adapter, trained in the student's place; 0: none */
+    float lora_alpha;              /* 0: twice the rank */
+    const char *lora_targets;      /* as lora_targets_parse; NULL: all */
     const char *text;              /* text[n_text], plain */
     size_t n_text;
     const char *out;

@@ -6,11 +6,7 @@
 
 #include <nettle/sha2.h>
 
-#include "format/gguf_write.h"
-
-enum {
-    PIECE = 1 << 14 /* weights encoded at a time */
-};
+#include "compress/write_floats.h"
 
 static struct gguf_string string_of(const char *s) { return (struct gguf_string){s, strlen(s)}; }
 
@@ -67,20 +63,6 @@ static enum mr_status declare(struct gguf_writer *w, const struct draft_heads *h
     return MR_OK;
 }
 
-static enum mr_status write_tensor(struct gguf_writer *w, const float *from, size_t n, const struct quant *quant,
-                                   struct tensor_name name, struct mr_error *err)
-{
-    char bytes[PIECE * sizeof(float)];
-    for (size_t done = 0, some; done < n; done += some) {
-        some = n - done < PIECE ? n - done : PIECE;
-        quant->encode(bytes, from + done, some);
-        if (!quant_is_finite(quant, bytes, some))
-            return mr_fail(err, MR_BAD_INPUT, "tensor '%s' has weights that are not finite as %s", name.s, quant->name);
-        MR_TRY(gguf_write_data(w, bytes, some * quant->bytes, err));
-    }
-    return MR_OK;
-}
-
 static enum mr_status write_all(struct gguf_writer *w, const struct draft_heads *h, const struct train_model *base,
                                 const struct gguf *base_file, enum quant_type type, struct mr_error *err)
 {
@@ -89,8 +71,8 @@ static enum mr_status write_all(struct gguf_writer *w, const struct draft_heads 
     MR_TRY(gguf_begin_data(w, err));
     for (int i = 0; i < h->n_head; i++) {
         const struct param_place weight = draft_heads_weight(h, i), bias = draft_heads_bias(h, i);
-        MR_TRY(write_tensor(w, h->w + weight.at, param_floats(weight), quant_find(type), tensor_name(i, false), err));
-        MR_TRY(write_tensor(w, h->w + bias.at, param_floats(bias), quant_find(QUANT_F32), tensor_name(i, true), err));
+        MR_TRY(write_floats(w, h->w + weight.at, param_floats(weight), quant_find(type), tensor_name(i, false).s, err));
+        MR_TRY(write_floats(w, h->w + bias.at, param_floats(bias), quant_find(QUANT_F32), tensor_name(i, true).s, err));
     }
     return gguf_writer_finish(w, err);
 }

@@ -111,7 +111,7 @@ static double guess(struct head_pass *p, int head, int n_row, const struct head_
     for (int first = 0; first < n_row; first += p->logit_rows) {
         const int n = n_row - first < p->logit_rows ? n_row - first : p->logit_rows;
         const size_t offset = (size_t)first * (size_t)h->n_embd;
-        product_forward(&p->c, p->logits, p->r + offset, w, n, h->n_vocab, h->n_embd);
+        product_forward(&p->c, p->logits, p->r + offset, w, n, h->n_vocab, h->n_embd, false);
         sum += loss->logits(loss->context, &p->c, head, p->logits, first, n, backward);
         if (backward)
             product_input_grad(&p->c, p->d + offset, p->logits, w, n, h->n_vocab, h->n_embd, false);
@@ -125,7 +125,7 @@ double head_pass_run(struct head_pass *p, const float *feature, int n_row, const
     double sum = 0;
     for (int head = 0; head < p->heads->n_head; head++) {
         const struct param_place w = draft_heads_weight(p->heads, head), b = draft_heads_bias(p->heads, head);
-        product_forward(&p->c, p->u, feature, p->heads->w + w.at, n_row, n, n);
+        product_forward(&p->c, p->u, feature, p->heads->w + w.at, n_row, n, n, false);
         silu_residual_forward(&p->c, p->r, feature, p->u, p->heads->w + b.at, n_row, n);
         sum += guess(p, head, n_row, loss, grad != NULL);
         if (grad == NULL)

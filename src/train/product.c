@@ -131,7 +131,7 @@ static void run(struct compute *c, const struct small_product *p)
     pool_run(c->pool, multiply_piece, &cut, (p->n_out - 1) / cut.outs + 1);
 }
 
-void product_forward(struct compute *c, float *y, const float *x, const float *w, int n_row, int n_out, int n_in)
+void product_forward(struct compute *c, float *y, const float *x, const float *w, int n_row, int n_out, int n_in, bool add)
 {
     const struct small_product p = {.out = y,
                                     .x = x,
@@ -141,7 +141,8 @@ void product_forward(struct compute *c, float *y, const float *x, const float *w
                                     .ld_w = (size_t)n_in,
                                     .n_row = n_row,
                                     .n_out = n_out,
-                                    .n_in = n_in};
+                                    .n_in = n_in,
+                                    .add = add};
     run(c, &p);
 }
 

@@ -28,8 +28,8 @@ enum mr_status compute_init(struct compute *c, struct thread_pool *pool, unsigne
                             struct mr_error *err);
 void compute_release(struct compute *c); /* also of a zeroed struct */
 
-/* y[n_row][n_out] = x[n_row][n_in] w[n_out][n_in]^T */
-void product_forward(struct compute *c, float *y, const float *x, const float *w, int n_row, int n_out, int n_in);
+/* y[n_row][n_out] = (add: +=) x[n_row][n_in] w[n_out][n_in]^T */
+void product_forward(struct compute *c, float *y, const float *x, const float *w, int n_row, int n_out, int n_in, bool add);
 /* dx[n_row][n_in] = (add: +=) dy[n_row][n_out] w[n_out][n_in] */
 void product_input_grad(struct compute *c, float *dx, const float *dy, const float *w, int n_row, int n_out, int n_in,
                         bool add);

@@ -102,10 +102,12 @@ void rms_norm_backward(struct compute *c, float *dx, float *dw, const float *dy,
                        int n_row, int n)
 {
     struct rows a = {.c = c, .out = c->transposed, .in = dy, .in2 = x, .in3 = w, .number = eps, .n_row = n_row, .n = n};
-    over_rows(c, inverse_piece, &a);
-    a.out = dw;
-    a.in3 = c->transposed;
-    over_columns(c, norm_weight_piece, &a);
+    if (dw != NULL) {
+        over_rows(c, inverse_piece, &a);
+        a.out = dw;
+        a.in3 = c->transposed;
+        over_columns(c, norm_weight_piece, &a);
+    }
     a.out = dx;
     a.in3 = w;
     over_rows(c, norm_back_piece, &a);
@@ -280,4 +282,18 @@ void rows_add(struct compute *c, float *x, const float *y, int n_row, int n)
 {
     struct rows a = {.c = c, .out = x, .in = y, .n_row = n_row, .n = n};
     over_rows(c, add_piece, &a);
+}
+
+static void scale_piece(void *context, int piece, int thread)
+{
+    (void)thread;
+    const struct rows *a = context;
+    const size_t first = (size_t)piece * ROWS * (size_t)a->n;
+    a->c->kernels.scale(a->out + first, a->number, (end_of(a, piece) - piece * ROWS) * a->n);
+}
+
+void rows_scale(struct compute *c, float *x, float s, int n_row, int n)
+{
+    struct rows a = {.c = c, .out = x, .number = s, .n_row = n_row, .n = n};
+    over_rows(c, scale_piece, &a);
 }

@@ -7,7 +7,7 @@
 
 /* y = x w / sqrt(mean x^2 + eps), for each of n_row rows of n (Zhang and Sennrich 2019, arXiv:1910.07467). */
 void rms_norm_forward(struct compute *c, float *y, const float *x, const float *w, float eps, int n_row, int n);
-/* dx = d/dx, dw += d/dw. */
+/* dx = d/dx, dw += d/dw; dw may be NULL. */
 void rms_norm_backward(struct compute *c, float *dx, float *dw, const float *dy, const float *x, const float *w, float eps,
                        int n_row, int n);
 
@@ -37,5 +37,7 @@ void embed_backward(struct compute *c, float *dw, const float *dx, const int32_t
 
 /* x += y over n_row rows of n */
 void rows_add(struct compute *c, float *x, const float *y, int n_row, int n);
+/* x *= s over n_row rows of n */
+void rows_scale(struct compute *c, float *x, float s, int n_row, int n);
 
 #endif

@@ -1,38 +1,17 @@
-/* train_pass.c: layers forward and backward. */
-#include "train/train_pass.h"
+/* train_pass.c: the memory of a pass, and the ends of a model: embedding, output, loss. */
+#include "train/train_pass_state.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"
 #include "base/trigonometry.h"
-#include "train/attention_grad.h"
 #include "train/row_ops.h"
 
 enum {
     HEAD_FLOATS = 8 << 20, /* of logits at a time */
     HEAD_ROWS_MIN = 16,
     HEAD_ROWS_MAX = 240
-};
-
-/* What a layer computes inside; [rows] of each. */
-struct kept {
-    float *normed, *q_raw, *k_raw, *q, *k, *v, *attended, *o, *middle, *normed2, *gate, *up, *gated, *down;
-};
-
-struct train_pass {
-    const struct train_model *m;
-    struct compute c;
-    struct attention_shape shape;
-    int n_row, head_rows, n_kept;
-    size_t bytes;
-    float *memory;
-    float *x;          /* [n_layer + 1][rows][n_embd] */
-    struct kept *kept; /* [n_kept]: n_layer, or 1 */
-    float *cosine[MAX_ROPES], *sine[MAX_ROPES];
-    float *normed, *logits;                       /* of the output */
-    float *dx, *dbranch, *dnormed, *dq, *dk, *dv; /* gradients of rows */
-    float *dattended, *dgate, *dup, *attention;
 };
 
 /* Lays arrays behind each other: once to count, once to place. */
@@ -86,8 +65,10 @@ static void place_all(struct layout *l, struct train_pass *p, bool is_forward)
     p->normed = place(l, rows, h->n_embd);
     p->logits = place(l, (size_t)p->head_rows, h->n_vocab);
     p->attention = place(l, (size_t)p->c.n_thread, (int)attention_scratch(&p->shape));
+    p->narrow = p->lora != NULL ? place(l, rows, p->lora->rank) : NULL;
     if (is_forward)
         return;
+    p->dnarrow = p->lora != NULL ? place(l, rows, p->lora->rank) : NULL;
     p->dx = place(l, rows, h->n_embd);
     p->dbranch = place(l, rows, h->n_embd);
     p->dnormed = place(l, rows, h->n_embd);
@@ -153,8 +134,11 @@ static enum mr_status create(struct train_pass *p, const struct train_pass_optio
                                         .scale = h->attention_scale};
     const int fit = HEAD_FLOATS / h->n_vocab / HEAD_ROWS_MIN * HEAD_ROWS_MIN;
     p->head_rows = fit < HEAD_ROWS_MIN ? HEAD_ROWS_MIN : fit > HEAD_ROWS_MAX ? HEAD_ROWS_MAX : fit;
-    const int widest = q > h->n_ff ? (q > h->n_embd ? q : h->n_embd) : h->n_ff > h->n_embd ? h->n_ff : h->n_embd;
-    const size_t turned = (size_t)p->n_row * (size_t)widest, head = (size_t)p->head_rows * (size_t)h->n_vocab;
+    int widest = q > h->n_ff ? (q > h->n_embd ? q : h->n_embd) : h->n_ff > h->n_embd ? h->n_ff : h->n_embd;
+    if (p->lora != NULL && p->lora->rank > widest)
+        widest = p->lora->rank;
+    const size_t turned = (size_t)p->n_row * (size_t)widest;
+    const size_t head = p->lora != NULL ? 0 : (size_t)p->head_rows * (size_t)h->n_vocab;
     /* norms of heads count each head as a row */
     MR_TRY(compute_init(&p->c, o->pool, o->cpu_features, o->is_forward ? 16 : turned > head ? turned : head, err));
     return allocate(p, o, err);
@@ -168,6 +152,7 @@ enum mr_status train_pass_create(struct train_pass **out, const struct train_mod
     if (p == NULL)
         return mr_fail(err, MR_NO_MEMORY, "no memory for a pass");
     p->m = m;
+    p->lora = options->lora;
     const enum mr_status status = create(p, options, err);
     if (status == MR_OK)
         *out = p;
@@ -190,178 +175,14 @@ bool train_pass_recomputes(const struct train_pass *p) { return p->dx != NULL &&
 size_t train_pass_bytes(const struct train_pass *p) { return p->bytes + p->c.n_transposed * sizeof(float); }
 struct compute *train_pass_compute(struct train_pass *p) { return &p->c; }
 
-static float *state(const struct train_pass *p, int layer)
-{
-    return p->x + (size_t)layer * (size_t)p->n_row * (size_t)p->m->h.n_embd;
-}
-
-const float *train_pass_hidden(const struct train_pass *p, int layer) { return state(p, layer); }
+const float *train_pass_hidden(const struct train_pass *p, int layer) { return train_state(p, layer); }
 const float *train_pass_features(const struct train_pass *p) { return p->normed; }
-
-/* One layer's weights, or their gradients. */
-struct layer_params {
-    float *p[N_PARAMS];
-};
-
-static struct layer_params layer_params(const struct train_pass *p, float *base, int layer)
-{
-    struct layer_params l;
-    for (enum param i = 0; i < N_PARAMS; i++) {
-        const struct param_place at = train_param(p->m, layer, i);
-        l.p[i] = at.n_out > 0 ? base + at.at : NULL;
-    }
-    return l;
-}
-
-/* One run: the rows of this micro-batch. */
-struct run {
-    struct train_pass *p;
-    const struct hparams *h;
-    struct compute *c;
-    const struct train_loss *loss;
-    const int32_t *token;
-    struct attention_shape shape;
-    float *grad;
-    int n, q, kv; /* rows; widths of queries, and of keys */
-};
-
-static struct attention_shape shape_of(const struct run *r, int layer)
-{
-    struct attention_shape s = r->shape;
-    s.window = hparams_layer_has_window(r->h, layer) ? r->h->window : 0;
-    return s;
-}
-
-static struct rotary rotary_of(const struct run *r, int layer)
-{
-    const int i = r->h->n_rope > 1 && hparams_layer_has_window(r->h, layer);
-    return (struct rotary){r->p->cosine[i], r->p->sine[i], r->h->rope[i].style, r->h->rope[i].n_rot, r->shape.n_tok};
-}
-
-static struct kept *kept_of(const struct run *r, int layer) { return &r->p->kept[r->p->n_kept > 1 ? layer : 0]; }
-
-static void attention_block(const struct run *r, int layer, const struct layer_params *w, struct kept *k)
-{
-    const struct hparams *h = r->h;
-    const struct attention_shape shape = shape_of(r, layer);
-    const struct rotary rotary = rotary_of(r, layer);
-    rms_norm_forward(r->c, k->normed, state(r->p, layer), w->p[PARAM_ATTN_NORM], h->norm_eps, r->n, h->n_embd);
-    product_forward(r->c, k->q_raw, k->normed, w->p[PARAM_Q], r->n, r->q, h->n_embd);
-    product_forward(r->c, k->k_raw, k->normed, w->p[PARAM_K], r->n, r->kv, h->n_embd);
-    product_forward(r->c, k->v, k->normed, w->p[PARAM_V], r->n, r->kv, h->n_embd);
-    if (r->p->m->has_qk_norm) {
-        rms_norm_forward(r->c, k->q, k->q_raw, w->p[PARAM_Q_NORM], h->norm_eps, r->n * h->n_head, h->head_dim);
-        rms_norm_forward(r->c, k->k, k->k_raw, w->p[PARAM_K_NORM], h->norm_eps, r->n * h->n_head_kv, h->head_dim);
-    }
-    rotary_turn(r->c, &rotary, k->q, r->n, h->n_head, h->head_dim, false);
-    rotary_turn(r->c, &rotary, k->k, r->n, h->n_head_kv, h->head_dim, false);
-    attention_forward(r->c, &shape, k->attended, k->q, k->k, k->v, r->p->attention);
-    if (r->loss->branch != NULL)
-        r->loss->branch(r->loss->context, layer, PARAM_O, k->attended, r->n);
-    product_forward(r->c, k->o, k->attended, w->p[PARAM_O], r->n, h->n_embd, r->q);
-}
-
-/* out = x + branch, or x + norm(branch) */
-static void join(const struct run *r, float *out, const float *x, const float *branch, const float *norm)
-{
-    const size_t bytes = (size_t)r->n * (size_t)r->h->n_embd * sizeof *out;
-    if (norm != NULL)
-        rms_norm_forward(r->c, out, branch, norm, r->h->norm_eps, r->n, r->h->n_embd);
-    else
-        memcpy(out, branch, bytes);
-    rows_add(r->c, out, x, r->n, r->h->n_embd);
-}
-
-static void layer_forward(const struct run *r, int layer)
-{
-    const struct hparams *h = r->h;
-    const struct layer_params w = layer_params(r->p, r->p->m->w, layer);
-    struct kept *k = kept_of(r, layer);
-    attention_block(r, layer, &w, k);
-    join(r, k->middle, state(r->p, layer), k->o, w.p[PARAM_POST_ATTN_NORM]);
-    rms_norm_forward(r->c, k->normed2, k->middle, w.p[PARAM_FFN_NORM], h->norm_eps, r->n, h->n_embd);
-    product_forward(r->c, k->gate, k->normed2, w.p[PARAM_GATE], r->n, h->n_ff, h->n_embd);
-    product_forward(r->c, k->up, k->normed2, w.p[PARAM_UP], r->n, h->n_ff, h->n_embd);
-    glu_forward(r->c, r->p->m->glu, k->gated, k->gate, k->up, r->n, h->n_ff);
-    if (r->loss->branch != NULL)
-        r->loss->branch(r->loss->context, layer, PARAM_DOWN, k->gated, r->n);
-    product_forward(r->c, k->down, k->gated, w.p[PARAM_DOWN], r->n, h->n_embd, h->n_ff);
-    join(r, state(r->p, layer + 1), k->middle, k->down, w.p[PARAM_POST_FFN_NORM]);
-}
-
-/* dx through a product whose weight's gradient is wanted, too. */
-static void linear_backward(const struct run *r, const struct layer_params *w, const struct layer_params *g, enum param which,
-                            float *dx, const float *dy, const float *x, int n_out, int n_in, bool add)
-{
-    product_weight_grad(r->c, g->p[which], dy, x, r->n, n_out, n_in);
-    product_input_grad(r->c, dx, dy, w->p[which], r->n, n_out, n_in, add);
-}
-
-/* Gradient of what the block added, from that of the sum. */
-static const float *branch_gradient(const struct run *r, const float *dx, const float *branch, const float *norm, float *dnorm)
-{
-    if (norm == NULL)
-        return dx;
-    rms_norm_backward(r->c, r->p->dbranch, dnorm, dx, branch, norm, r->h->norm_eps, r->n, r->h->n_embd);
-    return r->p->dbranch;
-}
-
-static void feed_forward_backward(const struct run *r, const struct layer_params *w, const struct layer_params *g,
-                                  const struct kept *k)
-{
-    struct train_pass *p = r->p;
-    const struct hparams *h = r->h;
-    const float *d = branch_gradient(r, p->dx, k->down, w->p[PARAM_POST_FFN_NORM], g->p[PARAM_POST_FFN_NORM]);
-    linear_backward(r, w, g, PARAM_DOWN, p->dgate, d, k->gated, h->n_embd, h->n_ff, false);
-    glu_backward(r->c, p->m->glu, p->dgate, p->dup, p->dgate, k->gate, k->up, r->n, h->n_ff);
-    linear_backward(r, w, g, PARAM_GATE, p->dnormed, p->dgate, k->normed2, h->n_ff, h->n_embd, false);
-    linear_backward(r, w, g, PARAM_UP, p->dnormed, p->dup, k->normed2, h->n_ff, h->n_embd, true);
-    rms_norm_backward(r->c, p->dnormed, g->p[PARAM_FFN_NORM], p->dnormed, k->middle, w->p[PARAM_FFN_NORM], h->norm_eps, r->n,
-                      h->n_embd);
-    rows_add(r->c, p->dx, p->dnormed, r->n, h->n_embd);
-}
-
-static void attention_block_backward(const struct run *r, int layer, const struct layer_params *w, const struct layer_params *g,
-                                     const struct kept *k)
-{
-    struct train_pass *p = r->p;
-    const struct hparams *h = r->h;
-    const struct attention_shape shape = shape_of(r, layer);
-    const struct rotary rotary = rotary_of(r, layer);
-    const float *d = branch_gradient(r, p->dx, k->o, w->p[PARAM_POST_ATTN_NORM], g->p[PARAM_POST_ATTN_NORM]);
-    linear_backward(r, w, g, PARAM_O, p->dattended, d, k->attended, h->n_embd, r->q, false);
-    attention_backward(r->c, &shape, p->dq, p->dk, p->dv, p->dattended, k->attended, k->q, k->k, k->v, p->attention);
-    rotary_turn(r->c, &rotary, p->dq, r->n, h->n_head, h->head_dim, true);
-    rotary_turn(r->c, &rotary, p->dk, r->n, h->n_head_kv, h->head_dim, true);
-    if (p->m->has_qk_norm) {
-        rms_norm_backward(r->c, p->dq, g->p[PARAM_Q_NORM], p->dq, k->q_raw, w->p[PARAM_Q_NORM], h->norm_eps, r->n * h->n_head,
-                          h->head_dim);
-        rms_norm_backward(r->c, p->dk, g->p[PARAM_K_NORM], p->dk, k->k_raw, w->p[PARAM_K_NORM], h->norm_eps,
-                          r->n * h->n_head_kv, h->head_dim);
-    }
-    linear_backward(r, w, g, PARAM_Q, p->dnormed, p->dq, k->normed, r->q, h->n_embd, false);
-    linear_backward(r, w, g, PARAM_K, p->dnormed, p->dk, k->normed, r->kv, h->n_embd, true);
-    linear_backward(r, w, g, PARAM_V, p->dnormed, p->dv, k->normed, r->kv, h->n_embd, true);
-    rms_norm_backward(r->c, p->dnormed, g->p[PARAM_ATTN_NORM], p->dnormed, state(p, layer), w->p[PARAM_ATTN_NORM], h->norm_eps,
-                      r->n, h->n_embd);
-    rows_add(r->c, p->dx, p->dnormed, r->n, h->n_embd);
-}
 
 static double hidden_loss(const struct run *r, int layer, bool backward)
 {
     return r->loss->hidden == NULL
                ? 0
-               : r->loss->hidden(r->loss->context, r->c, layer, state(r->p, layer), backward ? r->p->dx : NULL, r->n);
-}
-
-static void layer_backward(const struct run *r, int layer)
-{
-    const struct layer_params w = layer_params(r->p, r->p->m->w, layer), g = layer_params(r->p, r->grad, layer);
-    hidden_loss(r, layer + 1, true);
-    if (r->p->n_kept == 1 && layer + 1 < r->h->n_layer) /* the last layer is still there */
-        layer_forward(r, layer);
-    feed_forward_backward(r, &w, &g, kept_of(r, layer));
-    attention_block_backward(r, layer, &w, &g, kept_of(r, layer));
+               : r->loss->hidden(r->loss->context, r->c, layer, train_state(r->p, layer), backward ? r->p->dx : NULL, r->n);
 }
 
 /* Logits, their loss and, into dnormed, its gradient. */
@@ -374,16 +195,17 @@ static double head(const struct run *r)
     double loss = 0;
     if (r->grad != NULL)
         memset(r->p->dnormed, 0, (size_t)r->n * (size_t)h->n_embd * sizeof(float));
-    rms_norm_forward(r->c, r->p->normed, state(r->p, h->n_layer), r->p->m->w + train_param(r->p->m, 0, PARAM_OUTPUT_NORM).at,
-                     h->norm_eps, r->n, h->n_embd);
+    rms_norm_forward(r->c, r->p->normed, train_state(r->p, h->n_layer),
+                     r->p->m->w + train_param(r->p->m, 0, PARAM_OUTPUT_NORM).at, h->norm_eps, r->n, h->n_embd);
     for (int first = 0; first < r->n && r->loss->logits != NULL; first += r->p->head_rows) {
         const int n = r->n - first < r->p->head_rows ? r->n - first : r->p->head_rows;
         const size_t offset = (size_t)first * (size_t)h->n_embd;
-        product_forward(r->c, r->p->logits, r->p->normed + offset, w, n, h->n_vocab, h->n_embd);
+        product_forward(r->c, r->p->logits, r->p->normed + offset, w, n, h->n_vocab, h->n_embd, false);
         loss += r->loss->logits(r->loss->context, r->c, r->p->logits, first, n, r->grad != NULL);
         if (r->grad == NULL)
             continue;
-        product_weight_grad(r->c, r->grad + at.at, r->p->logits, r->p->normed + offset, n, h->n_vocab, h->n_embd);
+        if (r->base_grad != NULL)
+            product_weight_grad(r->c, r->base_grad + at.at, r->p->logits, r->p->normed + offset, n, h->n_vocab, h->n_embd);
         product_input_grad(r->c, r->p->dnormed + offset, r->p->logits, w, n, h->n_vocab, h->n_embd, false);
     }
     return loss;
@@ -394,15 +216,19 @@ static void backward(const struct run *r)
     struct train_pass *p = r->p;
     const struct hparams *h = r->h;
     const size_t norm = train_param(p->m, 0, PARAM_OUTPUT_NORM).at;
-    rms_norm_backward(r->c, p->dx, r->grad + norm, p->dnormed, state(p, h->n_layer), p->m->w + norm, h->norm_eps, r->n,
-                      h->n_embd);
-    for (int layer = h->n_layer - 1; layer >= 0; layer--)
-        layer_backward(r, layer);
+    rms_norm_backward(r->c, p->dx, r->base_grad != NULL ? r->base_grad + norm : NULL, p->dnormed, train_state(p, h->n_layer),
+                      p->m->w + norm, h->norm_eps, r->n, h->n_embd);
+    for (int layer = h->n_layer - 1; layer >= 0; layer--) {
+        hidden_loss(r, layer + 1, true);
+        train_layer_backward(r, layer);
+    }
     hidden_loss(r, 0, true);
-    embed_backward(r->c, r->grad + train_param(p->m, 0, PARAM_EMBED).at, p->dx, r->token, h->embed_scale, r->n, h->n_embd);
+    if (r->base_grad != NULL)
+        embed_backward(r->c, r->base_grad + train_param(p->m, 0, PARAM_EMBED).at, p->dx, r->token, h->embed_scale, r->n,
+                       h->n_embd);
 }
 
-static struct run begin(struct train_pass *p, int n_seq, const struct train_loss *loss)
+static struct run begin(struct train_pass *p, int n_seq, const struct train_loss *loss, float *grad)
 {
     const struct hparams *h = &p->m->h;
     struct run r = {.p = p,
@@ -410,6 +236,8 @@ static struct run begin(struct train_pass *p, int n_seq, const struct train_loss
                     .c = &p->c,
                     .loss = loss,
                     .shape = p->shape,
+                    .grad = grad,
+                    .base_grad = p->lora == NULL ? grad : NULL,
                     .n = n_seq * p->shape.n_tok,
                     .q = h->n_head * h->head_dim,
                     .kv = h->n_head_kv * h->head_dim};
@@ -421,7 +249,7 @@ static double forward(const struct run *r, int layer)
 {
     double sum = 0;
     for (; layer < r->h->n_layer; layer++) {
-        layer_forward(r, layer);
+        train_layer_forward(r, layer);
         sum += hidden_loss(r, layer + 1, false);
     }
     return sum + head(r);
@@ -430,10 +258,10 @@ static double forward(const struct run *r, int layer)
 double train_pass_run(struct train_pass *p, const int32_t *token, int n_seq, const struct train_loss *loss, float *grad)
 {
     const struct hparams *h = &p->m->h;
-    struct run r = begin(p, n_seq, loss);
+    struct run r = begin(p, n_seq, loss, grad);
     r.token = token;
-    r.grad = grad;
-    embed_forward(r.c, state(p, 0), p->m->w + train_param(p->m, 0, PARAM_EMBED).at, token, h->embed_scale, r.n, h->n_embd);
+    embed_forward(r.c, train_state(p, 0), p->m->w + train_param(p->m, 0, PARAM_EMBED).at, token, h->embed_scale, r.n,
+                  h->n_embd);
     double sum = hidden_loss(&r, 0, false);
     sum += forward(&r, 0);
     if (grad != NULL)
@@ -443,19 +271,24 @@ double train_pass_run(struct train_pass *p, const int32_t *token, int n_seq, con
 
 double train_pass_rerun(struct train_pass *p, int n_seq, int layer, const struct train_loss *loss)
 {
-    const struct run r = begin(p, n_seq, loss);
+    const struct run r = begin(p, n_seq, loss, NULL);
     return forward(&r, layer);
+}
+
+double train_product_weights(const struct train_model *m)
+{
+    const struct hparams *h = &m->h;
+    const double q = (double)h->n_head * h->head_dim, kv = (double)h->n_head_kv * h->head_dim;
+    return (2 * h->n_embd * (q + kv) + 3.0 * h->n_embd * h->n_ff) * h->n_layer + (double)h->n_embd * h->n_vocab;
 }
 
 double train_flops_per_token(const struct train_model *m, int n_tok)
 {
     const struct hparams *h = &m->h;
-    const double q = (double)h->n_head * h->head_dim, kv = (double)h->n_head_kv * h->head_dim;
-    const double layer = 2 * h->n_embd * (q + kv) + 3.0 * h->n_embd * h->n_ff, output = (double)h->n_embd * h->n_vocab;
     double keys = 0;
     for (int i = 0; i < h->n_layer; i++) {
         const double w = hparams_layer_has_window(h, i) && h->window < n_tok ? h->window : n_tok;
         keys += w - w * (w - 1) / (2.0 * n_tok);
     }
-    return 6 * (layer * h->n_layer + output) + 3 * 4 * q * keys;
+    return 6 * train_product_weights(m) + 3 * 4 * (double)h->n_head * h->head_dim * keys;
 }

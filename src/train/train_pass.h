@@ -7,15 +7,17 @@
 #ifndef TRAIN_TRAIN_PASS_H
 #define TRAIN_TRAIN_PASS_H
 
+#include "train/train_lora.h"
 #include "train/product.h"
 #include "train/train_model.h"
 
 struct train_pass; /* opaque */
 
 struct train_pass_options {
-    int n_seq, n_tok;    /* of a micro-batch: at most, and exactly */
-    bool is_forward;     /* no gradient will be asked for: layers share one memory */
-    size_t memory_bytes; /* for activations; where all layers' do not fit, they are computed twice */
+    int n_seq, n_tok;        /* of a micro-batch: at most, and exactly */
+    bool is_forward;         /* no gradient will be asked for: layers share one memory */
+    size_t memory_bytes;     /* for activations; where all layers' do not fit, they are computed twice */
+    const struct lora *lora; /* an adapter on m, which stands still: gradients are the adapter's alone; borrowed. NULL: none */
     struct thread_pool *pool;
     unsigned cpu_features;
 };
@@ -40,7 +42,8 @@ struct train_loss {
     void *context;
 };
 
-/* The loss over n_seq sequences: token[n_seq * n_tok]; gradients are added to grad[n_weight], NULL: forward alone. */
+/* The loss over n_seq sequences: token[n_seq * n_tok]; gradients are added to grad[n_weight], the adapter's where there is one.
+ * NULL: forward alone. */
 double train_pass_run(struct train_pass *p, const int32_t *token, int n_seq, const struct train_loss *loss, float *grad);
 
 /* Forward alone, from the states behind `layer` blocks that the last run left (0: the embedding); those above are replaced, so
@@ -56,5 +59,7 @@ struct compute *train_pass_compute(struct train_pass *p);
 /* Operations that a token costs forward and backward, without recomputation: 6 for each weight of a product, and attention's
  * (Chowdhery et al. 2022, arXiv:2204.02311, appendix B, over the keys that a causal mask leaves). forward alone is a third. */
 double train_flops_per_token(const struct train_model *m, int n_tok);
+/* Weights that multiply each token. */
+double train_product_weights(const struct train_model *m);
 
 #endif

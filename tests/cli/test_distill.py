@@ -4,6 +4,7 @@ import json
 import signal
 import subprocess
 import time
+from pathlib import Path
 
 import byte_tokenizer
 import gguf
@@ -108,6 +109,61 @@ def test_heads_that_do_not_fit_are_refused(lesson, tmp_path):
                        (["--hidden", 1], "learn from the model itself")):
         r = run(*heads_arguments(lesson, out, *more))
         assert r.returncode == 1 and word in r.stderr and not out.exists(), r.stderr
+
+
+def lora_arguments(lesson, out, *more):
+    return ["distill", "-m", lesson / "student.gguf", "-f", lesson / "text.txt", "-o", out, *TRAIN, "--rate", "2e-2", "--lora", 4, *more]
+
+
+def merged(base, adapter, out):
+    """base with W + alpha / rank B A in the place of W, by the package that users know."""
+    b, a = gguf.GGUFReader(base), gguf.GGUFReader(adapter)
+    parts = {t.name: t.data for t in a.tensors}
+    alpha = float(a.fields["adapter.lora.alpha"].contents())
+    keys = {name: a.fields[name].contents() for name in ("general.type", "adapter.type", "general.architecture")}
+    assert keys == {"general.type": "adapter", "adapter.type": "lora", "general.architecture": "llama"}
+    data = bytearray(Path(base).read_bytes())
+    for t in b.tensors:
+        if f"{t.name}.lora_a" in parts:
+            low, high = parts.pop(f"{t.name}.lora_a"), parts.pop(f"{t.name}.lora_b")
+            w = t.data + (alpha / low.shape[0] * (high @ low)).astype("<f4")
+            data[t.data_offset:t.data_offset + t.n_bytes] = w.tobytes()
+    assert not parts
+    out.write_bytes(data)
+
+
+def test_an_adapter_is_trained_and_loaded(lesson, tmp_path):
+    base, out, whole = tmp_path / "base.gguf", tmp_path / "adapter.gguf", tmp_path / "whole.gguf"
+    r = run("init", "--tokenizer", lesson / "tokenizer.gguf", "-o", base, *SHAPE, "--seed", 1, "--type", "f32")
+    assert r.returncode == 0, r.stderr
+    r = run(*lora_arguments(lesson, out, "-m", base, "--lora-alpha", 6, "--steps", 120, "--json"))
+    assert r.returncode == 0, r.stderr
+    curve = json.loads(r.stdout)["curve"]
+    # the base is random, its output matrix small: no adapter can say much
+    assert curve[-1]["held_out"]["cross_entropy"] < curve[0]["cross_entropy"] * 0.98
+    names = {t.name for t in gguf.GGUFReader(out).tensors}
+    assert len(names) == 2 * 2 * 7 and "blk.1.ffn_down.weight.lora_b" in names
+    merged(base, out, whole)
+    say = ["--raw", "--precision", "fp32", "-p", "the mill stands", "-n", 24, "--temp", 0, "-t", 1]
+    texts = [run("run", "-m", m, *say, *more) for m, more in ((base, ["--lora", out]), (whole, []), (base, []))]
+    assert all(t.returncode == 0 for t in texts), texts
+    assert texts[0].stdout == texts[1].stdout != texts[2].stdout
+
+
+def test_an_adapter_on_some_products(lesson, tmp_path):
+    out = tmp_path / "adapter.gguf"
+    r = run(*lora_arguments(lesson, out, "--lora-targets", "q_proj,v", "--steps", 2, "--type", "f16"))
+    assert r.returncode == 0, r.stderr
+    tensors = gguf.GGUFReader(out).tensors
+    assert [(t.name, list(t.shape), t.tensor_type.name) for t in tensors][:4] == [
+        ("blk.0.attn_q.weight.lora_a", [32, 4], "F16"), ("blk.0.attn_q.weight.lora_b", [4, 32], "F16"),
+        ("blk.0.attn_v.weight.lora_a", [32, 4], "F16"), ("blk.0.attn_v.weight.lora_b", [4, 16], "F16")]
+    assert len(tensors) == 8 and gguf.GGUFReader(out).fields["adapter.lora.alpha"].contents() == 8
+    for more, word in ((["--lora-targets", "q,norm"], "'norm'"), (["--heads", "medusa"], "not trained together")):
+        r = run(*lora_arguments(lesson, tmp_path / "none.gguf", *more))
+        assert r.returncode == 1 and word in r.stderr and not (tmp_path / "none.gguf").exists(), r.stderr
+    r = run(*arguments(lesson, out, "--lora-alpha", 3))
+    assert r.returncode == 2 and "go with --lora" in r.stderr
 
 
 def test_an_interrupted_run_keeps_its_state(lesson, tmp_path):

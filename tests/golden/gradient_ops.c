@@ -53,7 +53,7 @@ static void linear(struct compute *c)
     const int n = 53, n_out = 37, n_in = 1100;
     float *x = input(53 * 1100), *w = input(37 * 1100), *dy = input(53 * 37), *y = zeros(53 * 37), *dx = zeros(53 * 1100),
           *dw = zeros(37 * 1100);
-    product_forward(c, y, x, w, n, n_out, n_in);
+    product_forward(c, y, x, w, n, n_out, n_in, false);
     product_input_grad(c, dx, dy, w, n, n_out, n_in, false);
     product_weight_grad(c, dw, dy, x, n, n_out, n_in);
     output(y, 53 * 37);

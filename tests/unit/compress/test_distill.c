@@ -185,6 +185,44 @@ static void heads_learn_and_go_on_bit_by_bit(void **state)
     close_lesson(&l);
 }
 
+/* An adapter on the student, which stands still; the teacher is another model. */
+static void an_adapter_learns_and_goes_on_bit_by_bit(void **state)
+{
+    (void)state;
+    struct lora lora, again;
+    struct lesson l;
+    struct mr_error err = {""};
+    unsigned all;
+    open_lesson(&l, 2);
+    assert_int_equal(lora_targets_parse(&all, "all", &err), MR_OK);
+    assert_int_equal(lora_create(&lora, &l.student, 4, 8, all, 1, &err), MR_OK);
+    assert_int_equal(lora_create(&again, &l.student, 4, 8, all, 1, &err), MR_OK);
+    l.o.lora = &lora;
+    l.o.rate = 1e-2f;
+    l.o.n_step = 30;
+    l.o.report_every = 1;
+    float *base = weights_of(&l);
+    struct curve curve;
+    int64_t first;
+    assert_int_equal(distill_run(&l.o, &curve, &first, &err), MR_OK);
+    assert_true(curve.point[curve.n - 1].loss < curve.point[0].loss * 0.97f);
+    free(curve.point);
+    l.o.checkpoint = l.checkpoint;
+    l.o.lora = &again;
+    l.stop_at = 7;
+    run(&l, MR_CANCELLED, 0);
+    l.stop_at = -1;
+    lora_release(&again);
+    assert_int_equal(lora_create(&again, &l.student, 4, 8, all, 1, &err), MR_OK); /* as the command would again */
+    run(&l, MR_OK, 7);
+    assert_memory_equal(lora.w, again.w, lora.n_weight * sizeof *again.w);
+    assert_memory_equal(base, l.student.w, l.student.n_weight * sizeof *base);
+    free(base);
+    lora_release(&lora);
+    lora_release(&again);
+    close_lesson(&l);
+}
+
 static void refuse(struct lesson *l, const char *word)
 {
     struct curve curve;
@@ -288,9 +326,13 @@ static void each_round_meets_every_window_once(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_run_that_was_cut_goes_on_bit_by_bit), cmocka_unit_test(every_way_of_teaching_lowers_its_loss),
-        cmocka_unit_test(heads_learn_and_go_on_bit_by_bit),      cmocka_unit_test(what_does_not_fit_is_refused),
-        cmocka_unit_test(a_damaged_checkpoint_is_refused),       cmocka_unit_test(a_damaged_cache_is_mended),
+        cmocka_unit_test(a_run_that_was_cut_goes_on_bit_by_bit),
+        cmocka_unit_test(every_way_of_teaching_lowers_its_loss),
+        cmocka_unit_test(heads_learn_and_go_on_bit_by_bit),
+        cmocka_unit_test(an_adapter_learns_and_goes_on_bit_by_bit),
+        cmocka_unit_test(what_does_not_fit_is_refused),
+        cmocka_unit_test(a_damaged_checkpoint_is_refused),
+        cmocka_unit_test(a_damaged_cache_is_mended),
         cmocka_unit_test(each_round_meets_every_window_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
