@@ -20,7 +20,11 @@ struct distill_arguments {
 };
 
 static const char *const types[] = {"f32", "f16", "bf16", NULL};
-static const char *const kinds[] = {"none", "medusa", NULL};
+static const char *const kinds[] = {"none", "medusa", "eagle", NULL};
+enum {
+    KIND_MEDUSA = 1,
+    KIND_EAGLE
+};
 static const enum quant_type quant_of[] = {QUANT_F32, QUANT_F16, QUANT_BF16};
 
 #define FIELD(f)  .offset = offsetof(struct distill_arguments, f)
@@ -42,13 +46,13 @@ static const struct argument model_rows[] = {
      FIELD(type)},
     {.name = "heads",
      .value = "KIND",
-     .help = "Train heads for speculation beside the model, which stands still: medusa; the output holds the heads alone",
+     .help = "Train heads for speculation beside the model, which stands still: medusa or eagle; the output holds them alone",
      .parse = argument_choice,
      .choice = kinds,
      FIELD(heads)},
     {.name = "heads-count",
      .value = "N",
-     .help = "Tokens that they guess further ahead, one each (default: 3)",
+     .help = "Heads of Medusa, which guess one token further ahead each (default: 3)",
      INT(1, DRAFT_HEADS_MAX),
      FIELD(heads_count)},
     {.name = "lora",
@@ -69,11 +73,19 @@ static const struct argument model_rows[] = {
     {0}};
 
 static const struct argument loss_rows_of[] = {
-    {.name = "ce", .value = "W", .help = "Weight of the cross-entropy (default: 0.5; 1 without a teacher)", REAL(0), FIELD(ce)},
-    {.name = "kl", .value = "W", .help = "Weight of the divergence from the teacher (default: 0.5)", REAL(0), FIELD(kl)},
+    {.name = "ce",
+     .value = "W",
+     .help = "Weight of the cross-entropy (default: 0.5; 1 without a teacher; eagle: 0)",
+     REAL(0),
+     FIELD(ce)},
+    {.name = "kl",
+     .value = "W",
+     .help = "Weight of the divergence from the teacher (default: 0.5; eagle: 0.1)",
+     REAL(0),
+     FIELD(kl)},
     {.name = "hidden",
      .value = "W",
-     .help = "Weight of the mean square between the hidden states; needs equal widths (default: 0)",
+     .help = "Weight of the mean square between the hidden states; needs equal widths (default: 0; eagle: 1, of its features)",
      REAL(0),
      FIELD(hidden)},
     {.name = "temperature", .value = "T", .help = "Of both distributions (default: 1)", REAL(0.01), FIELD(temperature)},
@@ -197,6 +209,15 @@ static json_t *curve_json(const struct curve *c, int64_t first_step)
     return json_pack("{s:I, s:o}", "resumed_at_step", (json_int_t)first_step, "curve", points);
 }
 
+/* The weights that were not given follow from what teaches; for EAGLE those of its paper, section 4.2. */
+static void set_loss(struct distill_options *o, const struct distill_arguments *a)
+{
+    const bool is_eagle = a->heads == KIND_EAGLE, is_taught = a->teacher != NULL;
+    o->ce_weight = a->ce >= 0 ? a->ce : is_eagle ? 0 : is_taught ? 0.5f : 1;
+    o->kl_weight = a->kl >= 0 ? a->kl : is_eagle ? 0.1f : is_taught ? 0.5f : 0;
+    o->hidden_weight = a->hidden >= 0 ? a->hidden : is_eagle ? 1 : 0;
+}
+
 static struct distill_job job_of(const struct distill_arguments *a, const struct string_buffer *text)
 {
     struct distill_options o = distill_defaults();
@@ -208,9 +229,7 @@ static struct distill_job job_of(const struct distill_arguments *a, const struct
     o.n_warmup = a->warmup;
     o.adamw.decay = a->decay;
     o.adamw.clip = a->clip;
-    o.ce_weight = a->ce >= 0 ? a->ce : a->teacher != NULL ? 0.5f : 1;
-    o.kl_weight = a->kl >= 0 ? a->kl : a->teacher != NULL ? 0.5f : 0;
-    o.hidden_weight = a->hidden;
+    set_loss(&o, a);
     o.k = a->top_k;
     o.temperature = a->temperature;
     o.cache = a->cache;
@@ -223,7 +242,8 @@ static struct distill_job job_of(const struct distill_arguments *a, const struct
     o.go_on = go_on;
     return (struct distill_job){.student = a->student,
                                 .teacher = a->teacher,
-                                .n_head = a->heads > 0 ? a->heads_count : 0,
+                                .n_head = a->heads == KIND_MEDUSA ? a->heads_count : 0,
+                                .is_eagle = a->heads == KIND_EAGLE,
                                 .lora_rank = a->lora,
                                 .lora_alpha = a->lora_alpha,
                                 .lora_targets = a->lora_targets,
@@ -281,6 +301,7 @@ int command_distill(int argc, char **argv)
                                   .clip = 1,
                                   .ce = -1,
                                   .kl = -1,
+                                  .hidden = -1,
                                   .temperature = 1,
                                   .memory = (size_t)4 << 30};
     const struct argument_group groups[] = {

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "compress/distill_check.h"
 #include "compress/heads_lesson.h"
 #include "compress/teacher.h"
 #include "compress/trainee.h"
@@ -50,54 +51,15 @@ struct distill_options distill_defaults(void)
                                     .memory_bytes = (size_t)4 << 30};
 }
 
-static enum mr_status check_k(const struct distill_options *o, struct mr_error *err)
-{
-    const int most = o->student->h.n_vocab < LOSS_K_MAX ? o->student->h.n_vocab : LOSS_K_MAX;
-    return o->kl_weight > 0 && (o->k < 1 || o->k > most)
-               ? mr_fail(err, MR_BAD_INPUT, "top-k is %d, must be from 1 to %d", o->k, most)
-               : MR_OK;
-}
-
-static enum mr_status check_heads(const struct distill_options *o, struct mr_error *err)
-{
-    if (o->lora != NULL)
-        return mr_fail(err, MR_BAD_INPUT, "an adapter and heads are not trained together");
-    if (o->teacher != NULL || o->hidden_weight > 0 || o->cache != NULL)
-        return mr_fail(err, MR_BAD_INPUT, "heads learn from the model itself: no teacher, cache or weight of hidden states");
-    if (o->heads->n_embd != o->student->h.n_embd)
-        return mr_fail(err, MR_BAD_INPUT, "heads of width %d do not fit a model of width %d", o->heads->n_embd,
-                       o->student->h.n_embd);
-    if (o->windows->n_tok <= o->heads->n_head + 1)
-        return mr_fail(err, MR_BAD_INPUT, "windows of %d tokens are too short for %d heads", o->windows->n_tok,
-                       o->heads->n_head);
-    return check_k(o, err);
-}
-
-static enum mr_status check(const struct distill_options *o, struct mr_error *err)
-{
-    const bool has_loss = o->ce_weight > 0 || o->kl_weight > 0 || o->hidden_weight > 0;
-    if (o->n_seq < 1 || o->n_seq > TEACHER_MAX_SEQ || o->accumulate < 1 || o->n_step < 1 || !(o->temperature > 0) || !has_loss)
-        return mr_fail(err, MR_BAD_INPUT, "batch, steps, temperature or the weights of all losses are not above 0");
-    if (o->heads != NULL)
-        return check_heads(o, err);
-    if (o->teacher == NULL)
-        return o->kl_weight > 0 || o->hidden_weight > 0
-                   ? mr_fail(err, MR_BAD_INPUT, "divergence and hidden states need a teacher; give their weights as 0")
-                   : MR_OK;
-    if (o->teacher->h.n_vocab != o->student->h.n_vocab)
-        return mr_fail(err, MR_BAD_INPUT, "the teacher has a vocabulary of %d tokens, the student one of %d",
-                       o->teacher->h.n_vocab, o->student->h.n_vocab);
-    MR_TRY(check_k(o, err));
-    if (o->hidden_weight > 0 && o->teacher->h.n_embd != o->student->h.n_embd)
-        return mr_fail(err, MR_BAD_INPUT, "hidden states of width %d cannot teach those of width %d", o->teacher->h.n_embd,
-                       o->student->h.n_embd);
-    return MR_OK;
-}
+static bool trains_heads(const struct distill_options *o) { return o->heads != NULL || o->eagle != NULL; }
 
 /* Of the teacher's distribution; heads are measured against the base's best token in any case. */
-static int n_best(const struct distill_options *o) { return o->kl_weight > 0 ? o->k : o->heads != NULL; }
+static int n_best(const struct distill_options *o) { return o->kl_weight > 0 ? o->k : trains_heads(o); }
 
-static struct trainee trainee_of(const struct distill_options *o) { return (struct trainee){o->student, o->lora, o->heads}; }
+static struct trainee trainee_of(const struct distill_options *o)
+{
+    return (struct trainee){o->student, o->lora, o->heads, o->eagle};
+}
 
 /* All that decides what a step does. */
 static uint64_t recipe(const struct distill_options *o)
@@ -136,17 +98,20 @@ static enum mr_status create_heads(struct distiller *d, struct mr_error *err)
 {
     const struct distill_options *o = d->o;
     const struct heads_lesson_options options = {.heads = o->heads,
+                                                 .eagle = o->eagle,
                                                  .base = o->student,
                                                  .n_seq = o->n_seq,
                                                  .n_tok = o->windows->n_tok,
                                                  .k = n_best(o),
                                                  .ce_weight = o->ce_weight,
                                                  .kl_weight = o->kl_weight,
+                                                 .feature_weight = o->hidden_weight,
                                                  .temperature = o->temperature,
                                                  .scale = d->scale,
+                                                 .memory_bytes = o->memory_bytes,
                                                  .pool = o->pool,
                                                  .cpu_features = o->cpu_features};
-    return o->heads != NULL ? heads_lesson_create(&d->heads, &options, err) : MR_OK;
+    return trains_heads(o) ? heads_lesson_create(&d->heads, &options, err) : MR_OK;
 }
 
 static enum mr_status allocate(struct distiller *d, struct mr_error *err)
@@ -156,7 +121,7 @@ static enum mr_status allocate(struct distiller *d, struct mr_error *err)
     const size_t n = trainee_n_weight(&d->moved);
     const struct train_pass_options pass = {.n_seq = o->n_seq,
                                             .n_tok = o->windows->n_tok,
-                                            .is_forward = o->heads != NULL,
+                                            .is_forward = trains_heads(o),
                                             .memory_bytes = o->memory_bytes,
                                             .lora = o->lora,
                                             .pool = o->pool,
@@ -389,7 +354,7 @@ enum mr_status distill_run(const struct distill_options *options, struct curve *
     struct distiller d = {.o = options, .moved = trainee_of(options)};
     *curve = (struct curve){0};
     *first_step = 0;
-    MR_TRY(check(options, err));
+    MR_TRY(distill_check(options, err));
     const enum mr_status status = run(&d, first_step, err);
     *curve = d.state.curve;
     d.state.curve = (struct curve){0};

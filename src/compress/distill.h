@@ -8,6 +8,7 @@
 #include "compress/checkpoint.h"
 #include "compress/text_windows.h"
 #include "train/adamw.h"
+#include "train/eagle.h"
 #include "train/train_lora.h"
 
 enum {
@@ -19,6 +20,7 @@ struct distill_options {
     const struct train_model *teacher; /* NULL: the text alone teaches */
     struct lora *lora;                 /* an adapter on the student, which stands still; NULL: none */
     struct draft_heads *heads;         /* these are trained, and the student stands still and teaches; NULL: none */
+    struct eagle *eagle;               /* likewise; hidden_weight is that of features; NULL: none */
     const struct text_windows *windows;
     int n_seq, accumulate;
     int64_t n_step;

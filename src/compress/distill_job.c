@@ -15,6 +15,7 @@ struct opened {
     struct train_model student, teacher;
     struct lora lora;
     struct draft_heads heads;
+    struct eagle eagle;
     struct text_windows windows;
     struct thread_pool *pool;
 };
@@ -72,6 +73,10 @@ static enum mr_status open_all(struct opened *o, struct distill_job *job, struct
         MR_TRY(create_lora(o, job, err));
         options->lora = &o->lora;
     }
+    if (job->is_eagle) {
+        MR_TRY(eagle_create(&o->eagle, &o->student, job->seed, err));
+        options->eagle = &o->eagle;
+    }
     if (job->n_head > 0) {
         MR_TRY(draft_heads_create(&o->heads, job->n_head, o->student.h.n_embd, err));
         options->heads = &o->heads;
@@ -115,6 +120,7 @@ static void close_all(struct opened *o)
     text_windows_release(&o->windows);
     lora_release(&o->lora);
     draft_heads_release(&o->heads);
+    eagle_release(&o->eagle);
     train_model_release(&o->student);
     train_model_release(&o->teacher);
     tokenizer_free(o->tokenizer);
@@ -127,6 +133,8 @@ static void close_all(struct opened *o)
 /* What was trained. */
 static enum mr_status write(const struct opened *o, const struct distill_job *job, struct mr_error *err)
 {
+    if (job->is_eagle)
+        return eagle_write(&o->eagle, o->student_file, job->type, job->out, err);
     if (job->n_head > 0)
         return heads_write(&o->heads, &o->student, o->student_file, job->type, job->out, err);
     if (job->lora_rank > 0)

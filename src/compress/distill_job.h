@@ -8,6 +8,7 @@
 struct distill_job {
     const char *student, *teacher; /* files; teacher NULL: none */
     int n_head;                    /* heads for speculation, trained in the student's place; 0: none */
+    bool is_eagle;                 /* or one in the style of EAGLE */
     int lora_rank;                 /* of an adapter, trained in the student's place; 0: none */
     float lora_alpha;              /* 0: twice the rank */
     const char *lora_targets;      /* as lora_targets_parse; NULL: all */

@@ -10,6 +10,8 @@ static const float weight_ratio = 0.8f; /* of a head to the one before */
 struct heads_lesson {
     struct heads_lesson_options o;
     struct head_pass *pass;
+    struct eagle_pass *eagle_pass;
+    const float *feature; /* the base's, of this run */
     float weight[DRAFT_HEADS_MAX];
     int32_t *label; /* [n_head][n_row] */
     int32_t *id;    /* [n_row + DRAFT_HEADS_MAX][k]: the base's best, and room for rows that guess past the end */
@@ -19,17 +21,31 @@ struct heads_lesson {
     int n_row; /* of this run */
 };
 
+static int n_head(const struct heads_lesson *l) { return l->o.heads != NULL ? l->o.heads->n_head : 1; }
+
+static enum mr_status create_pass(struct heads_lesson *l, struct mr_error *err)
+{
+    const struct heads_lesson_options *o = &l->o;
+    const struct train_pass_options eagle = {.n_seq = o->n_seq,
+                                             .n_tok = o->n_tok,
+                                             .memory_bytes = o->memory_bytes,
+                                             .pool = o->pool,
+                                             .cpu_features = o->cpu_features};
+    return o->eagle != NULL ? eagle_pass_create(&l->eagle_pass, o->eagle, &eagle, err)
+                            : head_pass_create(&l->pass, o->heads, o->base, o->n_seq * o->n_tok, o->pool, o->cpu_features, err);
+}
+
 static enum mr_status allocate(struct heads_lesson *l, struct mr_error *err)
 {
     const struct heads_lesson_options *o = &l->o;
     const size_t rows = (size_t)o->n_seq * (size_t)o->n_tok, best = (rows + DRAFT_HEADS_MAX) * (size_t)o->k;
-    l->label = mem_array(rows * (size_t)o->heads->n_head, sizeof *l->label);
+    l->label = mem_array(rows * (size_t)n_head(l), sizeof *l->label);
     l->id = mem_zero_array(best, sizeof *l->id);
     l->p = mem_zero_array(best, sizeof *l->p);
     l->rows = mem_array(rows, sizeof *l->rows);
     if (l->label == NULL || l->id == NULL || l->p == NULL || l->rows == NULL)
         return mr_fail(err, MR_NO_MEMORY, "no memory for the heads' targets of %zu tokens", rows);
-    return head_pass_create(&l->pass, o->heads, o->base, (int)rows, o->pool, o->cpu_features, err);
+    return create_pass(l, err);
 }
 
 enum mr_status heads_lesson_create(struct heads_lesson **out, const struct heads_lesson_options *options, struct mr_error *err)
@@ -54,6 +70,7 @@ void heads_lesson_free(struct heads_lesson *l)
     if (l == NULL)
         return;
     head_pass_free(l->pass);
+    eagle_pass_free(l->eagle_pass);
     free(l->label);
     free(l->id);
     free(l->p);
@@ -90,10 +107,31 @@ static double head_loss(void *context, struct compute *c, int head, float *logit
 
 static void set_labels(struct heads_lesson *l, const int32_t *label)
 {
-    for (int head = 0; head < l->o.heads->n_head; head++)
+    for (int head = 0; head < n_head(l); head++)
         for (int r = 0; r < l->n_row; r++)
             l->label[(size_t)head * (size_t)l->n_row + (size_t)r] =
                 r % l->o.n_tok + 1 + head < l->o.n_tok ? label[r + 1 + head] : -1;
+}
+
+static double eagle_logits(void *context, struct compute *c, float *logits, int first, int n, bool backward)
+{
+    return head_loss(context, c, 0, logits, first, n, backward);
+}
+
+/* Behind the head's layer stands its guess of the next position's feature. */
+static double eagle_feature(void *context, struct compute *c, int layer, const float *x, float *dx, int n)
+{
+    (void)c;
+    const struct heads_lesson *l = context;
+    const struct heads_lesson_options *o = &l->o;
+    const size_t width = (size_t)o->base->h.n_embd;
+    double sum = 0;
+    for (int first = 0; layer == 1 && first < n; first += o->n_tok) {
+        const size_t at = (size_t)first * width;
+        sum += loss_smooth_absolute(x + at, l->feature + at + width, dx != NULL ? dx + at : NULL, o->n_tok - 1, (int)width,
+                                    o->feature_weight, o->scale);
+    }
+    return dx == NULL ? sum : 0;
 }
 
 double heads_lesson_run(struct heads_lesson *l, struct train_pass *pass, const int32_t *token, const int32_t *label, int n_seq,
@@ -101,9 +139,14 @@ double heads_lesson_run(struct heads_lesson *l, struct train_pass *pass, const i
 {
     const struct train_loss base = {.logits = keep_best, .context = l};
     const struct head_loss heads = {.logits = head_loss, .context = l};
+    const struct train_loss eagle = {
+        .logits = eagle_logits, .hidden = l->o.feature_weight > 0 ? eagle_feature : NULL, .context = l};
     l->n_row = n_seq * l->o.n_tok;
     l->sums = sums;
     set_labels(l, label);
     train_pass_run(pass, token, n_seq, &base, NULL);
-    return head_pass_run(l->pass, train_pass_features(pass), l->n_row, &heads, grad);
+    l->feature = train_pass_features(pass);
+    if (l->eagle_pass != NULL)
+        return eagle_pass_run(l->eagle_pass, l->feature, label, n_seq, &eagle, grad);
+    return head_pass_run(l->pass, l->feature, l->n_row, &heads, grad);
 }

@@ -1,16 +1,24 @@
-/* trainee.c: one of three. */
+/* trainee.c: one of four. */
 #include "compress/trainee.h"
 
 #include "compress/text_windows.h"
 
 float *trainee_weights(const struct trainee *t)
 {
-    return t->heads != NULL ? t->heads->w : t->lora != NULL ? t->lora->w : t->student->w;
+    if (t->eagle != NULL)
+        return t->eagle->w;
+    if (t->heads != NULL)
+        return t->heads->w;
+    return t->lora != NULL ? t->lora->w : t->student->w;
 }
 
 size_t trainee_n_weight(const struct trainee *t)
 {
-    return t->heads != NULL ? t->heads->n_weight : t->lora != NULL ? t->lora->n_weight : t->student->n_weight;
+    if (t->eagle != NULL)
+        return t->eagle->n_weight;
+    if (t->heads != NULL)
+        return t->heads->n_weight;
+    return t->lora != NULL ? t->lora->n_weight : t->student->n_weight;
 }
 
 uint64_t trainee_digest(const struct trainee *t, uint64_t sum)
@@ -18,6 +26,8 @@ uint64_t trainee_digest(const struct trainee *t, uint64_t sum)
     sum = digest_bytes(sum, t->student->w, t->student->n_weight * sizeof(float));
     if (t->heads != NULL)
         sum = digest_bytes(sum, &t->heads->n_head, sizeof t->heads->n_head);
+    if (t->eagle != NULL)
+        sum = digest_bytes(sum, t->eagle->w, t->eagle->n_weight * sizeof(float));
     if (t->lora == NULL)
         return sum;
     sum = digest_bytes(sum, &t->lora->rank, sizeof t->lora->rank);
@@ -28,6 +38,8 @@ uint64_t trainee_digest(const struct trainee *t, uint64_t sum)
 
 double trainee_flops_per_token(const struct trainee *t, int n_tok)
 {
+    if (t->eagle != NULL)
+        return train_flops_per_token(t->student, n_tok) / 3 + eagle_flops_per_token(t->eagle, n_tok);
     if (t->heads != NULL)
         return train_flops_per_token(t->student, n_tok) / 3 + head_flops_per_token(t->heads, t->student);
     return t->lora != NULL ? lora_flops_per_token(t->lora, n_tok) : train_flops_per_token(t->student, n_tok);
@@ -45,6 +57,19 @@ static void step_heads(const struct trainee *t, struct compute *c, const struct 
     adamw_step_places(c, a, h->w, place, 2 * h->n_head, grad, norm, first, second, step, rate);
 }
 
+static void step_eagle(const struct trainee *t, struct compute *c, const struct adamw *a, const float *grad, double norm,
+                       float *first, float *second, int64_t step, float rate)
+{
+    const struct eagle *e = t->eagle;
+    struct param_place place[N_PARAMS + 2];
+    int n = 0;
+    for (enum param p = N_GLOBAL_PARAMS; p < N_PARAMS; p++)
+        place[n++] = train_param(&e->block, 0, p);
+    place[n++] = eagle_weight(e);
+    place[n++] = eagle_bias(e);
+    adamw_step_places(c, a, e->w, place, n, grad, norm, first, second, step, rate);
+}
+
 static void step_lora(const struct trainee *t, struct compute *c, const struct adamw *a, const float *grad, double norm,
                       float *first, float *second, int64_t step, float rate)
 {
@@ -59,7 +84,9 @@ static void step_lora(const struct trainee *t, struct compute *c, const struct a
 void trainee_step(const struct trainee *t, struct compute *c, const struct adamw *a, const float *grad, double norm,
                   float *first, float *second, int64_t step, float rate)
 {
-    if (t->heads != NULL)
+    if (t->eagle != NULL)
+        step_eagle(t, c, a, grad, norm, first, second, step, rate);
+    else if (t->heads != NULL)
         step_heads(t, c, a, grad, norm, first, second, step, rate);
     else if (t->lora != NULL)
         step_lora(t, c, a, grad, norm, first, second, step, rate);

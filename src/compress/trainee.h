@@ -5,12 +5,14 @@
 
 #include "train/adamw.h"
 #include "train/draft_heads.h"
+#include "train/eagle.h"
 #include "train/train_lora.h"
 
 struct trainee {
     struct train_model *student;
-    struct lora *lora;         /* NULL: none; only one of the two is given */
-    struct draft_heads *heads; /* NULL: none */
+    struct lora *lora; /* only one of these is given, the others are NULL */
+    struct draft_heads *heads;
+    struct eagle *eagle;
 };
 
 float *trainee_weights(const struct trainee *t);

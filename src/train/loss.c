@@ -211,3 +211,21 @@ double loss_mean_square(struct compute *c, const float *x, const float *target, 
     }
     return sum / n * (double)weight;
 }
+
+double loss_smooth_absolute(const float *x, const float *target, float *dx, int n_row, int n, float weight, float scale)
+{
+    double sum = 0;
+    const float step = weight * scale / (float)n;
+    for (int r = 0; r < n_row; r++) {
+        const size_t at = (size_t)r * (size_t)n;
+        float row = 0;
+        for (int i = 0; i < n; i++) {
+            const float d = x[at + (size_t)i] - target[at + (size_t)i], slope = d < -1 ? -1 : d > 1 ? 1 : d;
+            row += slope * (d - 0.5f * slope);
+            if (dx != NULL)
+                dx[at + (size_t)i] += step * slope;
+        }
+        sum += (double)row;
+    }
+    return sum / n * (double)weight;
+}

@@ -36,6 +36,10 @@ void loss_rows(struct compute *c, struct row_loss *out, const struct loss_target
  * lower id. */
 void loss_best(struct compute *c, int32_t *id, float *p, const float *logits, int n_row, int n_vocab, int k, float temperature);
 
+/* Over n_row rows of n the sum of their means of |d| - 1/2, or d^2 / 2 where |d| < 1, with d = x - target (Girshick 2015,
+ * arXiv:1504.08083, section 2.3), times weight; dx as below. */
+double loss_smooth_absolute(const float *x, const float *target, float *dx, int n_row, int n, float weight, float scale);
+
 /* Over n_row rows of n the sum of their mean squares of x - target, times weight; dx (NULL: forward alone) += its gradient
  * times scale. */
 double loss_mean_square(struct compute *c, const float *x, const float *target, float *dx, int n_row, int n, float weight,

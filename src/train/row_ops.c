@@ -297,3 +297,32 @@ void rows_scale(struct compute *c, float *x, float s, int n_row, int n)
     struct rows a = {.c = c, .out = x, .number = s, .n_row = n_row, .n = n};
     over_rows(c, scale_piece, &a);
 }
+
+static void bias_piece(void *context, int piece, int thread)
+{
+    (void)thread;
+    const struct rows *a = context;
+    for (int r = piece * ROWS; r < end_of(a, piece); r++)
+        a->c->kernels.add(a->out + (size_t)r * (size_t)a->n, a->in, a->n);
+}
+
+void bias_forward(struct compute *c, float *x, const float *b, int n_row, int n)
+{
+    struct rows a = {.c = c, .out = x, .in = b, .n_row = n_row, .n = n};
+    over_rows(c, bias_piece, &a);
+}
+
+static void bias_back_piece(void *context, int piece, int thread)
+{
+    (void)thread;
+    const struct rows *a = context;
+    for (int r = 0; r < a->n_row; r++)
+        for (int i = piece * COLUMNS; i < end_column(a, piece); i++)
+            a->out[i] += a->in[(size_t)r * (size_t)a->n + (size_t)i];
+}
+
+void bias_backward(struct compute *c, float *db, const float *dx, int n_row, int n)
+{
+    struct rows a = {.c = c, .out = db, .in = dx, .n_row = n_row, .n = n};
+    over_columns(c, bias_back_piece, &a);
+}

@@ -37,6 +37,9 @@ void embed_backward(struct compute *c, float *dw, const float *dx, const int32_t
 
 /* x += y over n_row rows of n */
 void rows_add(struct compute *c, float *x, const float *y, int n_row, int n);
+/* x += b[n] for each of n_row rows; db[n] += the sum of dx's rows. */
+void bias_forward(struct compute *c, float *x, const float *b, int n_row, int n);
+void bias_backward(struct compute *c, float *db, const float *dx, int n_row, int n);
 /* x *= s over n_row rows of n */
 void rows_scale(struct compute *c, float *x, float s, int n_row, int n);
 

@@ -45,6 +45,8 @@ static struct param_place shape_of(const struct train_model *m, enum param which
 {
     const struct hparams *h = &m->h;
     const int q = h->n_head * h->head_dim, kv = h->n_head_kv * h->head_dim;
+    if (m->is_block && which < N_GLOBAL_PARAMS)
+        return (struct param_place){0};
     switch (which) {
     case PARAM_EMBED:
         return (struct param_place){.n_out = h->n_vocab, .n_in = h->n_embd};
@@ -96,6 +98,12 @@ struct param_place train_param(const struct train_model *m, int layer, enum para
 
 static bool is_family(const struct hparams *h, const char *arch) { return strcmp(h->arch, arch) == 0; }
 
+static void count_weights(struct train_model *m)
+{
+    m->n_weight =
+        floats_before(m, PARAM_EMBED, N_GLOBAL_PARAMS) + (size_t)m->h.n_layer * floats_before(m, N_GLOBAL_PARAMS, N_PARAMS);
+}
+
 enum mr_status train_model_plan(struct train_model *out, const struct hparams *h, bool is_tied, float rope_base,
                                 struct mr_error *err)
 {
@@ -115,8 +123,7 @@ enum mr_status train_model_plan(struct train_model *out, const struct hparams *h
         (size_t)h->n_vocab * 2 + (size_t)h->n_layer * ((size_t)h->n_head * (size_t)h->head_dim * 4 + (size_t)h->n_ff * 3 + 8);
     if (!size_mul(&bytes, rows, (size_t)h->n_embd * sizeof(float)))
         return mr_fail(err, MR_NO_MEMORY, "no memory for weights of this shape");
-    out->n_weight =
-        floats_before(out, PARAM_EMBED, N_GLOBAL_PARAMS) + (size_t)h->n_layer * floats_before(out, N_GLOBAL_PARAMS, N_PARAMS);
+    count_weights(out);
     return MR_OK;
 }
 
@@ -124,6 +131,15 @@ static enum mr_status allocate(struct train_model *m, struct mr_error *err)
 {
     m->w = mem_aligned(64, m->n_weight * sizeof(float) + 64);
     return m->w != NULL ? MR_OK : mr_fail(err, MR_NO_MEMORY, "no memory for %zu weights", m->n_weight);
+}
+
+enum mr_status train_model_create_block(struct train_model *out, const struct train_model *m, struct mr_error *err)
+{
+    *out = *m;
+    out->is_block = true;
+    out->h.n_layer = 1;
+    count_weights(out);
+    return allocate(out, err);
 }
 
 enum mr_status train_model_create(struct train_model *out, const struct hparams *h, bool is_tied, float rope_base,

@@ -30,6 +30,7 @@ enum param {
 
 struct train_model {
     struct hparams h;
+    bool is_block;      /* layers alone: neither embedding nor output nor last norm */
     bool is_tied;       /* the embedding is the output */
     bool has_qk_norm;   /* heads of q and k are normed */
     bool has_post_norm; /* what a block adds is normed */
@@ -66,6 +67,8 @@ enum mr_status train_model_create(struct train_model *out, const struct hparams 
                                   struct mr_error *err);
 /* The same with a file's weights, all of them decoded. */
 enum mr_status train_model_load(struct train_model *out, const struct gguf *g, struct mr_error *err);
+/* One layer of m's kind (of its first layer's, where they differ) alone; weights not set. NO_MEMORY. */
+enum mr_status train_model_create_block(struct train_model *out, const struct train_model *m, struct mr_error *err);
 void train_model_release(struct train_model *m);
 
 /* Random weights of mean zero; matrices with standard deviation 0.02, those that write to the residual stream divided by

@@ -138,7 +138,7 @@ static enum mr_status create(struct train_pass *p, const struct train_pass_optio
     if (p->lora != NULL && p->lora->rank > widest)
         widest = p->lora->rank;
     const size_t turned = (size_t)p->n_row * (size_t)widest;
-    const size_t head = p->lora != NULL ? 0 : (size_t)p->head_rows * (size_t)h->n_vocab;
+    const size_t head = p->lora != NULL || p->output != p->m ? 0 : (size_t)p->head_rows * (size_t)h->n_vocab;
     /* norms of heads count each head as a row */
     MR_TRY(compute_init(&p->c, o->pool, o->cpu_features, o->is_forward ? 16 : turned > head ? turned : head, err));
     return allocate(p, o, err);
@@ -153,6 +153,7 @@ enum mr_status train_pass_create(struct train_pass **out, const struct train_mod
         return mr_fail(err, MR_NO_MEMORY, "no memory for a pass");
     p->m = m;
     p->lora = options->lora;
+    p->output = options->output != NULL ? options->output : m;
     const enum mr_status status = create(p, options, err);
     if (status == MR_OK)
         *out = p;
@@ -173,6 +174,7 @@ void train_pass_free(struct train_pass *p)
 
 bool train_pass_recomputes(const struct train_pass *p) { return p->dx != NULL && p->n_kept < p->m->h.n_layer; }
 size_t train_pass_bytes(const struct train_pass *p) { return p->bytes + p->c.n_transposed * sizeof(float); }
+int train_pass_n_tok(const struct train_pass *p) { return p->shape.n_tok; }
 struct compute *train_pass_compute(struct train_pass *p) { return &p->c; }
 
 const float *train_pass_hidden(const struct train_pass *p, int layer) { return train_state(p, layer); }
@@ -185,50 +187,67 @@ static double hidden_loss(const struct run *r, int layer, bool backward)
                : r->loss->hidden(r->loss->context, r->c, layer, train_state(r->p, layer), backward ? r->p->dx : NULL, r->n);
 }
 
-/* Logits, their loss and, into dnormed, its gradient. */
-static double head(const struct run *r)
+/* Logits of x, their loss and, into dnormed, its gradient. */
+static double meet_output(const struct run *r, const float *x)
 {
     const struct hparams *h = r->h;
-    const enum param which = r->p->m->is_tied ? PARAM_EMBED : PARAM_OUTPUT;
-    const struct param_place at = train_param(r->p->m, 0, which);
-    const float *w = r->p->m->w + at.at;
+    const struct train_model *m = r->p->output;
+    const struct param_place at = train_param(m, 0, m->is_tied ? PARAM_EMBED : PARAM_OUTPUT);
+    const float *w = m->w + at.at;
     double loss = 0;
     if (r->grad != NULL)
         memset(r->p->dnormed, 0, (size_t)r->n * (size_t)h->n_embd * sizeof(float));
-    rms_norm_forward(r->c, r->p->normed, train_state(r->p, h->n_layer),
-                     r->p->m->w + train_param(r->p->m, 0, PARAM_OUTPUT_NORM).at, h->norm_eps, r->n, h->n_embd);
     for (int first = 0; first < r->n && r->loss->logits != NULL; first += r->p->head_rows) {
         const int n = r->n - first < r->p->head_rows ? r->n - first : r->p->head_rows;
         const size_t offset = (size_t)first * (size_t)h->n_embd;
-        product_forward(r->c, r->p->logits, r->p->normed + offset, w, n, h->n_vocab, h->n_embd, false);
+        product_forward(r->c, r->p->logits, x + offset, w, n, h->n_vocab, h->n_embd, false);
         loss += r->loss->logits(r->loss->context, r->c, r->p->logits, first, n, r->grad != NULL);
         if (r->grad == NULL)
             continue;
-        if (r->base_grad != NULL)
-            product_weight_grad(r->c, r->base_grad + at.at, r->p->logits, r->p->normed + offset, n, h->n_vocab, h->n_embd);
+        if (r->base_grad != NULL && m == r->p->m)
+            product_weight_grad(r->c, r->base_grad + at.at, r->p->logits, x + offset, n, h->n_vocab, h->n_embd);
         product_input_grad(r->c, r->p->dnormed + offset, r->p->logits, w, n, h->n_vocab, h->n_embd, false);
     }
     return loss;
 }
 
-static void backward(const struct run *r)
+static double head(const struct run *r)
 {
-    struct train_pass *p = r->p;
-    const struct hparams *h = r->h;
-    const size_t norm = train_param(p->m, 0, PARAM_OUTPUT_NORM).at;
-    rms_norm_backward(r->c, p->dx, r->base_grad != NULL ? r->base_grad + norm : NULL, p->dnormed, train_state(p, h->n_layer),
-                      p->m->w + norm, h->norm_eps, r->n, h->n_embd);
-    for (int layer = h->n_layer - 1; layer >= 0; layer--) {
+    const struct train_model *m = r->p->m;
+    rms_norm_forward(r->c, r->p->normed, train_state(r->p, r->h->n_layer), m->w + train_param(m, 0, PARAM_OUTPUT_NORM).at,
+                     r->h->norm_eps, r->n, r->h->n_embd);
+    return meet_output(r, r->p->normed);
+}
+
+static void head_backward(const struct run *r)
+{
+    const struct train_model *m = r->p->m;
+    const size_t norm = train_param(m, 0, PARAM_OUTPUT_NORM).at;
+    rms_norm_backward(r->c, r->p->dx, r->base_grad != NULL ? r->base_grad + norm : NULL, r->p->dnormed,
+                      train_state(r->p, r->h->n_layer), m->w + norm, r->h->norm_eps, r->n, r->h->n_embd);
+}
+
+/* From the state in front of `layer` to the one behind the last. */
+static double layers(const struct run *r, int layer)
+{
+    double sum = 0;
+    for (; layer < r->h->n_layer; layer++) {
+        train_layer_forward(r, layer);
+        sum += hidden_loss(r, layer + 1, false);
+    }
+    return sum;
+}
+
+static void layers_backward(const struct run *r)
+{
+    for (int layer = r->h->n_layer - 1; layer >= 0; layer--) {
         hidden_loss(r, layer + 1, true);
         train_layer_backward(r, layer);
     }
     hidden_loss(r, 0, true);
-    if (r->base_grad != NULL)
-        embed_backward(r->c, r->base_grad + train_param(p->m, 0, PARAM_EMBED).at, p->dx, r->token, h->embed_scale, r->n,
-                       h->n_embd);
 }
 
-static struct run begin(struct train_pass *p, int n_seq, const struct train_loss *loss, float *grad)
+static struct run run_of(struct train_pass *p, int n_seq, const struct train_loss *loss, float *grad)
 {
     const struct hparams *h = &p->m->h;
     struct run r = {.p = p,
@@ -245,34 +264,47 @@ static struct run begin(struct train_pass *p, int n_seq, const struct train_loss
     return r;
 }
 
-static double forward(const struct run *r, int layer)
-{
-    double sum = 0;
-    for (; layer < r->h->n_layer; layer++) {
-        train_layer_forward(r, layer);
-        sum += hidden_loss(r, layer + 1, false);
-    }
-    return sum + head(r);
-}
-
 double train_pass_run(struct train_pass *p, const int32_t *token, int n_seq, const struct train_loss *loss, float *grad)
 {
-    const struct hparams *h = &p->m->h;
-    struct run r = begin(p, n_seq, loss, grad);
-    r.token = token;
-    embed_forward(r.c, train_state(p, 0), p->m->w + train_param(p->m, 0, PARAM_EMBED).at, token, h->embed_scale, r.n,
-                  h->n_embd);
+    const struct run r = run_of(p, n_seq, loss, grad);
+    const struct hparams *h = r.h;
+    const size_t embed = train_param(p->m, 0, PARAM_EMBED).at;
+    embed_forward(r.c, train_state(p, 0), p->m->w + embed, token, h->embed_scale, r.n, h->n_embd);
     double sum = hidden_loss(&r, 0, false);
-    sum += forward(&r, 0);
-    if (grad != NULL)
-        backward(&r);
+    sum += layers(&r, 0);
+    sum += head(&r);
+    if (grad == NULL)
+        return sum;
+    head_backward(&r);
+    layers_backward(&r);
+    if (r.base_grad != NULL)
+        embed_backward(r.c, r.base_grad + embed, p->dx, token, h->embed_scale, r.n, h->n_embd);
     return sum;
 }
 
 double train_pass_rerun(struct train_pass *p, int n_seq, int layer, const struct train_loss *loss)
 {
-    const struct run r = begin(p, n_seq, loss, NULL);
-    return forward(&r, layer);
+    const struct run r = run_of(p, n_seq, loss, NULL);
+    const double sum = layers(&r, layer);
+    return sum + head(&r);
+}
+
+double train_pass_run_block(struct train_pass *p, const float *x, int n_seq, const struct train_loss *loss, float *grad,
+                            const float **dx)
+{
+    const struct run r = run_of(p, n_seq, loss, grad);
+    const size_t bytes = (size_t)r.n * (size_t)r.h->n_embd * sizeof *x;
+    memcpy(train_state(p, 0), x, bytes);
+    double sum = hidden_loss(&r, 0, false);
+    sum += layers(&r, 0);
+    sum += meet_output(&r, train_state(p, r.h->n_layer));
+    *dx = NULL;
+    if (grad == NULL)
+        return sum;
+    memcpy(p->dx, p->dnormed, bytes);
+    layers_backward(&r);
+    *dx = p->dx;
+    return sum;
 }
 
 double train_product_weights(const struct train_model *m)

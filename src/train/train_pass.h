@@ -7,8 +7,8 @@
 #ifndef TRAIN_TRAIN_PASS_H
 #define TRAIN_TRAIN_PASS_H
 
-#include "train/train_lora.h"
 #include "train/product.h"
+#include "train/train_lora.h"
 #include "train/train_model.h"
 
 struct train_pass; /* opaque */
@@ -18,6 +18,7 @@ struct train_pass_options {
     bool is_forward;         /* no gradient will be asked for: layers share one memory */
     size_t memory_bytes;     /* for activations; where all layers' do not fit, they are computed twice */
     const struct lora *lora; /* an adapter on m, which stands still: gradients are the adapter's alone; borrowed. NULL: none */
+    const struct train_model *output; /* m is a block: whose output matrix its states meet, and which stands still; borrowed */
     struct thread_pool *pool;
     unsigned cpu_features;
 };
@@ -49,6 +50,12 @@ double train_pass_run(struct train_pass *p, const int32_t *token, int n_seq, con
 /* Forward alone, from the states behind `layer` blocks that the last run left (0: the embedding); those above are replaced, so
  * runs that differ in one layer each go from the last layer to the first. */
 double train_pass_rerun(struct train_pass *p, int n_seq, int layer, const struct train_loss *loss);
+
+/* The same for a block, from states x[rows][n_embd] on; what leaves it meets the output matrix without a norm. *dx: the
+ * gradient of x, where grad is not NULL; borrowed until the next run. */
+double train_pass_run_block(struct train_pass *p, const float *x, int n_seq, const struct train_loss *loss, float *grad,
+                            const float **dx);
+int train_pass_n_tok(const struct train_pass *p);
 
 /* States behind `layer` blocks in the last run, [rows][n_embd]; borrowed until the next one. */
 const float *train_pass_hidden(const struct train_pass *p, int layer);

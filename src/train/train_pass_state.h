@@ -12,6 +12,7 @@ struct kept {
 
 struct train_pass {
     const struct train_model *m;
+    const struct train_model *output; /* has the output matrix: m, but for a block */
     struct compute c;
     const struct lora *lora; /* NULL: none */
     struct attention_shape shape;
@@ -33,7 +34,6 @@ struct run {
     const struct hparams *h;
     struct compute *c;
     const struct train_loss *loss;
-    const int32_t *token;
     struct attention_shape shape;
     float *grad;      /* of what moves */
     float *base_grad; /* of the model; NULL: an adapter moves, or nothing does */

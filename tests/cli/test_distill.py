@@ -103,10 +103,24 @@ def test_heads_for_speculation(lesson, tmp_path):
         ("medusa.1.weight", [32, 32], "F16"), ("medusa.1.bias", [32], "F32")]
 
 
+def test_a_head_in_the_style_of_eagle(lesson, tmp_path):
+    out = tmp_path / "heads.gguf"
+    r = run(*heads_arguments(lesson, out, "--heads", "eagle", "--steps", 150, "--rate", "1e-2", "--type", "f16", "--json"))
+    assert r.returncode == 0, r.stderr
+    curve = json.loads(r.stdout)["curve"]
+    assert curve[-1]["loss"] < curve[0]["loss"] * 0.95 and len(curve[-1]["held_out"]["accuracy_of_heads"]) == 1
+    heads = gguf.GGUFReader(out)
+    assert heads.fields["draft-heads.kind"].contents() == "eagle" and heads.fields["draft-heads.count"].contents() == 1
+    tensors = {t.name: (list(t.shape), t.tensor_type.name) for t in heads.tensors}
+    base = {t.name: list(t.shape) for t in gguf.GGUFReader(lesson / "teacher.gguf").tensors if t.name.startswith("blk.0.")}
+    assert tensors.pop("eagle.fc.weight") == ([64, 32], "F16") and tensors.pop("eagle.fc.bias") == ([32], "F32")
+    assert {name: shape for name, (shape, _) in tensors.items()} == {f"eagle.{name}": shape for name, shape in base.items()}
+
+
 def test_heads_that_do_not_fit_are_refused(lesson, tmp_path):
     out = tmp_path / "heads.gguf"
     for more, word in ((["--teacher", lesson / "teacher.gguf"], "learn from the model itself"), (["--tokens", 4], "too short"),
-                       (["--hidden", 1], "learn from the model itself")):
+                       (["--hidden", 1], "no hidden states")):
         r = run(*heads_arguments(lesson, out, *more))
         assert r.returncode == 1 and word in r.stderr and not out.exists(), r.stderr
 

@@ -185,6 +185,47 @@ static void heads_learn_and_go_on_bit_by_bit(void **state)
     close_lesson(&l);
 }
 
+static void a_head_of_eagle_learns_and_goes_on_bit_by_bit(void **state)
+{
+    (void)state;
+    struct eagle eagle, again;
+    struct lesson l;
+    struct mr_error err = {""};
+    open_lesson(&l, 2);
+    l.o.student = &l.teacher;
+    l.o.teacher = NULL;
+    l.o.eagle = &eagle;
+    l.o.hidden_weight = 1;
+    l.o.kl_weight = 0.2f;
+    l.o.k = 8;
+    l.o.n_step = 30;
+    l.o.report_every = 1;
+    assert_int_equal(eagle_create(&eagle, &l.teacher, 4, &err), MR_OK);
+    float *base = fixture_floats(l.teacher.n_weight);
+    memcpy(base, l.teacher.w, l.teacher.n_weight * sizeof *base);
+    struct curve curve;
+    int64_t first;
+    assert_int_equal(distill_run(&l.o, &curve, &first, &err), MR_OK);
+    const struct curve_point *last = &curve.point[curve.n - 1];
+    assert_true(last->loss < curve.point[0].loss * 0.9f && last->held_head[0] >= 0 && last->held_head[1] < 0);
+    free(curve.point);
+    l.o.checkpoint = l.checkpoint;
+    l.o.eagle = &again;
+    assert_int_equal(eagle_create(&again, &l.teacher, 4, &err), MR_OK);
+    l.stop_at = 7;
+    run(&l, MR_CANCELLED, 0);
+    l.stop_at = -1;
+    eagle_release(&again);
+    assert_int_equal(eagle_create(&again, &l.teacher, 4, &err), MR_OK);
+    run(&l, MR_OK, 7);
+    assert_memory_equal(eagle.w, again.w, eagle.n_weight * sizeof *again.w);
+    assert_memory_equal(base, l.teacher.w, l.teacher.n_weight * sizeof *base);
+    free(base);
+    eagle_release(&eagle);
+    eagle_release(&again);
+    close_lesson(&l);
+}
+
 /* An adapter on the student, which stands still; the teacher is another model. */
 static void an_adapter_learns_and_goes_on_bit_by_bit(void **state)
 {
@@ -330,6 +371,7 @@ int main(void)
         cmocka_unit_test(every_way_of_teaching_lowers_its_loss),
         cmocka_unit_test(heads_learn_and_go_on_bit_by_bit),
         cmocka_unit_test(an_adapter_learns_and_goes_on_bit_by_bit),
+        cmocka_unit_test(a_head_of_eagle_learns_and_goes_on_bit_by_bit),
         cmocka_unit_test(what_does_not_fit_is_refused),
         cmocka_unit_test(a_damaged_checkpoint_is_refused),
         cmocka_unit_test(a_damaged_cache_is_mended),
