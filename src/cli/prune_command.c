@@ -13,17 +13,33 @@
 
 struct prune_arguments {
     const char *file, *parts, *params;
-    int importance, type, threads, kv_heads, tokens, windows;
+    int importance, precision, type, threads, kv_heads, tokens, windows;
     float ratio, threshold;
+    double latency;
     bool json;
 };
 
 static const char *const types[] = {"f32", "f16", "bf16", NULL};
 static const enum quant_type quant_of[] = {QUANT_F32, QUANT_F16, QUANT_BF16};
+static const char *const precisions[] = {"auto", "fp32", "bf16", "fp16", "int8", "int4", NULL};
+static const enum precision precision_of[] = {PRECISION_AUTO, PRECISION_FP32, PRECISION_BF16,
+                                              PRECISION_FP16, PRECISION_INT8, PRECISION_INT4};
 static const char *const importances[] = {"taylor", "activation", "weight", "removal", NULL};
 
 #define FIELD(f)  .offset = offsetof(struct prune_arguments, f)
 #define INT(l, h) .parse = argument_int, .low = (l), .high = (h)
+
+/* "0.7x" or "0.7". */
+static enum mr_status argument_times(void *field, const char *given, const struct argument *a, struct mr_error *err)
+{
+    char *end;
+    const double v = strtod(given, &end);
+    (void)a;
+    if (end == given || (*end != '\0' && strcmp(end, "x") != 0) || !(v >= 0.01 && v <= 0.99))
+        return mr_fail(err, MR_BAD_INPUT, "'%s' is not from 0.01x to 0.99x", given);
+    *(double *)field = v;
+    return MR_OK;
+}
 
 static const struct argument target_rows[] = {
     {.name = "ratio",
@@ -41,6 +57,17 @@ static const struct argument target_rows[] = {
      .low = 0.0001,
      .high = 1,
      FIELD(threshold)},
+    {.name = "latency",
+     .value = "0.7x",
+     .help = "Or what makes a token of an answer take so many times as long, measured on this machine",
+     .parse = argument_times,
+     FIELD(latency)},
+    {.name = "precision",
+     .value = "P",
+     .help = "Precision with which that is measured: auto, fp32, bf16, fp16, int8 or int4 (default: auto)",
+     .parse = argument_choice,
+     .choice = precisions,
+     FIELD(precision)},
     {.name = "parts",
      .value = "LIST",
      .help = "What is pruned, of heads,channels,width,layers (default: channels)",
@@ -132,9 +159,12 @@ static int show(const struct prune_result *r, bool json, const char *command)
 {
     if (json)
         return output_json(command,
-                           json_pack("{s:o, s:o}", "before", shape_json(&r->before, r->n_weight_before), "after",
-                                     shape_json(&r->after, r->n_weight_after)),
+                           json_pack("{s:o, s:o, s:o*}", "before", shape_json(&r->before, r->n_weight_before), "after",
+                                     shape_json(&r->after, r->n_weight_after), "latency",
+                                     r->latency > 0 ? json_real(r->latency) : NULL),
                            JSON_INDENT(1));
+    if (r->latency > 0)
+        fprintf(stderr, "a token of an answer takes %.2f times as long\n", r->latency);
     fprintf(stderr,
             "%zu weights became %zu (%.1f %% less): layers %d to %d, key/value heads %d to %d, channels %d to %d, width %d to "
             "%d\n",
@@ -169,11 +199,11 @@ static int run(struct prune_job *job, const struct prune_arguments *a, const cha
 /* Options that do not fit each other. */
 static int check(const struct prune_arguments *a, const struct prune_job *job, const char *command)
 {
-    const int n_target = (a->ratio > 0) + (a->params != NULL) + (a->threshold > 0);
+    const int n_target = (a->ratio > 0) + (a->params != NULL) + (a->threshold > 0) + (a->latency > 0);
     if (n_target > 1)
-        return arguments_fail(command, "--ratio, --params and --threshold exclude each other");
+        return arguments_fail(command, "--ratio, --params, --threshold and --latency exclude each other");
     if (n_target == 0 && a->kv_heads == 0)
-        return arguments_fail(command, "a target is required: --ratio, --params, --threshold or --kv-heads");
+        return arguments_fail(command, "a target is required: --ratio, --params, --threshold, --latency or --kv-heads");
     if (a->params != NULL && job->n_weight == 0)
         return arguments_fail(command, "--params: '%s' is no number of weights such as 100M", a->params);
     if (job->parts == 0)
@@ -196,7 +226,8 @@ int command_prune(int argc, char **argv)
             "Make a model smaller by leaving out what matters least: heads, channels, dimensions of the width, layers. The "
             "result is an ordinary file; `millrace distill` teaches it again what it lost.",
         .example = "  millrace prune models/SmolLM2-135M-Instruct.Q4_1.gguf pruned.gguf --ratio 0.2 -f text.txt\n"
-                   "  millrace prune model.gguf small.gguf --params 100M --parts channels,width --importance weight",
+                   "  millrace prune model.gguf small.gguf --params 100M --parts channels,width --importance weight\n"
+                   "  millrace prune model.gguf fast.gguf --latency 0.7x --precision int4 --parts heads,channels -f text.txt",
         .operand = operand,
         .min_operands = 2,
         .max_operands = 2,
@@ -212,6 +243,8 @@ int command_prune(int argc, char **argv)
                             .ratio = (double)a.ratio,
                             .n_weight = a.params != NULL ? read_count(a.params) : 0,
                             .threshold = a.threshold,
+                            .latency = a.latency,
+                            .precision = precision_of[a.precision],
                             .n_head_kv = a.kv_heads,
                             .n_tok = a.tokens,
                             .n_window = a.windows >= 0                       ? a.windows

@@ -47,14 +47,15 @@ size_t prune_weights(const struct train_model *m, struct prune_shape s)
 /* share of n, rounded to whole units; what is no multiple of a unit stays whole as long as nothing is taken. */
 static int left_of(int n, double share, int unit) { return share >= 1 ? n : (int)((double)n * share / unit + 0.5) * unit; }
 
-static struct prune_shape shape_at(const struct hparams *h, unsigned parts, double share)
+bool prune_shape_at(struct prune_shape *out, const struct train_model *m, unsigned parts, double share)
 {
-    struct prune_shape s = prune_whole(h);
+    struct prune_shape s = prune_whole(&m->h);
     s.n_layer = parts & PRUNE_LAYERS ? left_of(s.n_layer, share, 1) : s.n_layer;
     s.n_group = parts & PRUNE_HEADS ? left_of(s.n_group, share, 1) : s.n_group;
     s.n_ff = parts & PRUNE_CHANNELS ? left_of(s.n_ff, share, PRUNE_TILE) : s.n_ff;
     s.n_embd = parts & PRUNE_WIDTH ? left_of(s.n_embd, share, PRUNE_TILE) : s.n_embd;
-    return s;
+    *out = s;
+    return s.n_layer > 0 && s.n_group > 0 && s.n_ff > 0 && s.n_embd > 0;
 }
 
 enum mr_status prune_shape_for(struct prune_shape *out, const struct train_model *m, unsigned parts, size_t n_weight,
@@ -64,8 +65,8 @@ enum mr_status prune_shape_for(struct prune_shape *out, const struct train_model
         STEPS = 4096
     };
     for (int i = STEPS; i > 0; i--) {
-        const struct prune_shape s = shape_at(&m->h, parts, (double)i / STEPS);
-        if (s.n_layer < 1 || s.n_group < 1 || s.n_ff < 1 || s.n_embd < 1)
+        struct prune_shape s;
+        if (!prune_shape_at(&s, m, parts, (double)i / STEPS))
             break;
         if (prune_weights(m, s) <= n_weight) {
             *out = s;

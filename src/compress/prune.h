@@ -38,6 +38,8 @@ enum prune_part {
     PRUNE_LAYERS = 1 << 3
 };
 
+/* `share` of each of `parts`, in whole units; false: nothing would be left of one. */
+bool prune_shape_at(struct prune_shape *out, const struct train_model *m, unsigned parts, double share);
 /* The largest shape of at most n_weight weights in which all `parts` lost about the same share. BAD_INPUT: there is none that
  * leaves a head, a tile of channels and of the width, and a layer. */
 enum mr_status prune_shape_for(struct prune_shape *out, const struct train_model *m, unsigned parts, size_t n_weight,

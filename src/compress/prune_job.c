@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/cpu.h"
-#include "compress/prune_source.h"
+#include "compress/prune_latency.h"
 #include "compress/room.h"
 #include "format/gguf_write.h"
 
@@ -17,6 +17,7 @@ struct opened {
     struct structures score, mask;
     struct prune_source source;
     struct thread_pool *pool;
+    double latency;        /* measured */
     struct prune_job *job; /* the caller's, for those who call back */
 };
 
@@ -37,17 +38,48 @@ static enum mr_status read_text(struct opened *o, const struct prune_job *job, s
     return MR_OK;
 }
 
-static bool prunes(const struct prune_job *job) { return job->n_weight > 0 || job->ratio > 0 || job->threshold > 0; }
+static bool prunes(const struct prune_job *job)
+{
+    return job->n_weight > 0 || job->ratio > 0 || job->threshold > 0 || job->latency > 0;
+}
+
+/* go_on of each kind of work, in front of the job's. */
+static bool go_on_timing(void *context, int64_t done, int64_t total)
+{
+    const struct prune_job *job = context;
+    return job->go_on == NULL || job->go_on(job->context, "timing shapes", done, total);
+}
+
+enum {
+    TIMED_ROUNDS = 9,
+    TIMED_TOKENS = 16
+};
+
+static enum mr_status set_latency(struct prune_shape *shape, struct opened *o, const struct prune_job *job,
+                                  struct mr_error *err)
+{
+    struct prune_latency latency = {
+        .target = job->latency,
+        .parts = job->parts,
+        .type = job->type,
+        .beside = job->out,
+        .timing = {.n_threads = job->threads, .precision = job->precision, .n_round = TIMED_ROUNDS, .n_token = TIMED_TOKENS},
+        .go_on = go_on_timing,
+        .context = o->job};
+    MR_TRY(cpu_features(&latency.timing.cpu_features, job->cpu, err));
+    return prune_shape_within(shape, &o->latency, o->m, &o->source, o->file, &latency, err);
+}
 
 /* By size first: a target that cannot be reached is told before the text is read, and so is a disk without room. */
-static enum mr_status set_target(struct prune_shape *shape, const struct opened *o, const struct prune_job *job,
-                                 struct mr_error *err)
+static enum mr_status set_target(struct prune_shape *shape, struct opened *o, const struct prune_job *job, struct mr_error *err)
 {
     const double whole = (double)o->model.n_weight;
     const size_t target = job->n_weight > 0 ? (size_t)job->n_weight : (size_t)(whole * (1 - job->ratio));
     *shape = prune_whole(&o->m->h);
     if (job->n_weight > 0 || job->ratio > 0)
         MR_TRY(prune_shape_for(shape, o->m, job->parts, target, err));
+    if (job->latency > 0)
+        MR_TRY(set_latency(shape, o, job, err));
     return room_check(job->out, (uint64_t)prune_weights(o->m, *shape) * quant_find(job->type)->bytes, err);
 }
 
@@ -124,7 +156,8 @@ static enum mr_status run(struct opened *o, struct prune_result *out, const stru
         MR_TRY(prune_plan(&o->pruned, o->m, &o->mask, err));
         prune_source_keep(&o->source, &o->mask);
     }
-    *out = (struct prune_result){prune_whole(&o->model.h), prune_whole(&o->pruned.h), o->model.n_weight, o->pruned.n_weight};
+    *out = (struct prune_result){prune_whole(&o->model.h), prune_whole(&o->pruned.h), o->model.n_weight, o->pruned.n_weight,
+                                 o->latency};
     return train_model_write_from(&o->pruned, &o->source.source, o->file, false, job->type, job->out, err);
 }
 

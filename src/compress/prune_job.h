@@ -3,18 +3,21 @@
 #define COMPRESS_PRUNE_JOB_H
 
 #include "compress/importance.h"
+#include "model/model.h"
 
 struct prune_job {
     const char *in, *out;
     const char *text; /* text[n_text]; NULL: importance by weight alone */
     size_t n_text;
     enum importance importance;
-    unsigned parts;      /* enum prune_part */
-    double ratio;        /* share of all weights that goes; 0: not by ratio */
-    int64_t n_weight;    /* or so many that stay; 0: not so */
-    float threshold;     /* or those heads and channels that reach so much of their layer's best; 0: not so */
-    int n_head_kv;       /* first merge key/value heads to so many; 0: no */
-    int n_tok, n_window; /* of the text: windows of n_tok, at most n_window of them, 0: all */
+    unsigned parts;           /* enum prune_part */
+    double ratio;             /* share of all weights that goes; 0: not by ratio */
+    int64_t n_weight;         /* or so many that stay; 0: not so */
+    float threshold;          /* or those heads and channels that reach so much of their layer's best; 0: not so */
+    double latency;           /* or what makes a token of an answer take so many times as long on this machine; 0: not so */
+    enum precision precision; /* with which that is measured */
+    int n_head_kv;            /* first merge key/value heads to so many; 0: no */
+    int n_tok, n_window;      /* of the text: windows of n_tok, at most n_window of them, 0: all */
     enum quant_type type;
     int threads;
     const char *cpu;
@@ -25,6 +28,7 @@ struct prune_job {
 struct prune_result {
     struct prune_shape before, after;
     size_t n_weight_before, n_weight_after;
+    double latency; /* measured; 0: it was not */
 };
 
 enum mr_status prune_job_run(struct prune_result *out, const struct prune_job *job, struct mr_error *err);

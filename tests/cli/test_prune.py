@@ -48,6 +48,23 @@ def test_targets(files, tmp_path):
         assert r.returncode == 0 and check(json.loads(r.stdout)["after"]), r.stdout + r.stderr
 
 
+def test_a_target_in_time(files, tmp_path):
+    """No times are asserted: what was measured keeps the target by its own measurement, or the target is refused."""
+    out = tmp_path / "out.gguf"
+    r = prune(files, out, "--latency", "0.95x", "--parts", "heads,channels,layers", "--importance", "weight", "--json")
+    assert r.returncode in (0, 1), r.stderr
+    if r.returncode == 0:
+        shape = json.loads(r.stdout)
+        assert shape["latency"] <= 0.95 and shape["after"]["weights"] < shape["before"]["weights"]
+    else:
+        assert "times as long" in r.stderr
+    assert [p.name for p in tmp_path.iterdir()] == (["out.gguf"] if r.returncode == 0 else [])
+    r = prune(files, out, "--latency", "0.01x", "--parts", "heads", "--importance", "weight")
+    assert r.returncode == 1 and "times as long" in r.stderr
+    for more in (["--latency", "fast"], ["--latency", "1.5x"], ["--latency", "0.7x", "--ratio", 0.1]):
+        assert prune(files, out, *more).returncode == 2
+
+
 def test_what_leaves_no_model_is_refused(files, tmp_path):
     out = tmp_path / "out.gguf"
     for more, status, word in ((["--ratio", 0.95], 1, "cannot be reached"), (["--ratio", 1.5], 2, "--ratio"),
