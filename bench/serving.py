@@ -102,6 +102,7 @@ def running(name, a, options=()):
     """(url, model, process id) of a server that is ended in the end. options: further ones of its command line."""
     command, environment = ENGINES[name]
     port = free_port()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # whoever ends the bench ends the server, too
     log = (ROOT / "build" / f"serving-{re.sub('[^a-z0-9.]+', '-', name)}.log").open("w")
     process = subprocess.Popen([*command(a, port), *options], stdout=log, stderr=subprocess.STDOUT, env={**os.environ, **environment(a)},
                                start_new_session=True)
@@ -222,7 +223,6 @@ def main():
     a = p.parse_args()
     if a.only_llama_cpp:
         serve_llama_cpp(a)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the server is ended, too
     kept = ROOT / "build/serving.json"
     if a.model is not None:
         old = json.loads(kept.read_text()) if kept.exists() else {}

@@ -9,6 +9,7 @@
 #include "base/memory.h"
 #include "base/status.h"
 #include "base/string_buffer.h"
+#include "engine/draft_model.h"
 #include "server/hosted_model.h"
 #include "server/model_store.h"
 #include "server/settings.h"
@@ -110,4 +111,15 @@ enum mr_status model_store_list(struct server *s, struct mr_error *err)
     for (int i = 0; i < settings->n_models; i++)
         MR_TRY(add_one(s, settings->models[i], err));
     return s->n_model > 0 ? MR_OK : mr_fail(err, MR_NOT_FOUND, "models: there is none");
+}
+
+enum mr_status model_store_check_drafts(const struct server *s, struct mr_error *err)
+{
+    const char *draft = s->settings->engine.draft_model;
+    for (int i = 0; draft != NULL && i < s->n_model; i++) {
+        struct mr_error found = {{0}};
+        if (draft_model_check(draft, s->model[i].path, &found) == MR_BAD_INPUT)
+            return mr_fail(err, MR_BAD_INPUT, "speculation.draft_model: %s", found.message);
+    }
+    return MR_OK;
 }

@@ -13,6 +13,9 @@ struct exchange;
 /* The server's models by their names, from its settings: s->model, none loaded. BAD_INPUT: no file, or a name that stands
  * twice. */
 enum mr_status model_store_list(struct server *s, struct mr_error *err);
+/* Whether the draft model goes with each of s->model that can be read; those that cannot fail when they are asked for.
+ * BAD_INPUT names the first difference. */
+enum mr_status model_store_check_drafts(const struct server *s, struct mr_error *err);
 /* With a thread of its own, where there is anything to load later. */
 enum mr_status model_store_create(struct model_store **out, struct server *s, struct mr_error *err);
 /* Nothing is loaded or unloaded any more; who waits fails, now and later. Takes NULL. */

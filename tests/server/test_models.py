@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from server import SMOLLM2, Server, needs_smollm2, processes, run
+from server import GEMMA, SMOLLM2, Server, needs_gemma, needs_smollm2, processes, run
 
 pytestmark = needs_smollm2
 
@@ -178,6 +178,16 @@ def test_the_server_ends_while_requests_wait(folder):
 def test_two_models_of_one_name_are_refused(folder):
     r = run("serve", "--port", "0", "--models", folder, "--models", f"{folder}/ant.gguf")
     assert r.returncode != 0 and "the name 'ant' stands for" in r.stderr
+
+
+@needs_gemma
+def test_a_draft_model_of_another_vocabulary_than_one_of_the_models_is_told_at_the_start(folder):
+    for more in ((), ("--check",)):
+        r = run("serve", "--port", "0", "-m", SMOLLM2, "--models", GEMMA, "--draft-model", folder / "first.gguf", *more)
+        assert r.returncode != 0 and not r.stdout and "speculation.draft_model: draft model" in r.stderr
+        assert str(GEMMA) in r.stderr and "token 0 is '<|endoftext|>', but '<pad>' in the model" in r.stderr
+    r = run("serve", "--check", "-m", SMOLLM2, "--models", folder, "--draft-model", folder / "first.gguf")
+    assert r.returncode == 0, r.stderr
 
 
 def test_models_in_engine_processes(folder):
