@@ -70,7 +70,7 @@ static const struct argument target_rows[] = {
      FIELD(precision)},
     {.name = "parts",
      .value = "LIST",
-     .help = "What is pruned, of heads,channels,width,layers (default: channels)",
+     .help = "What is pruned, of heads,channels,width,layers, or experts alone (default: channels)",
      .parse = argument_string,
      FIELD(parts)},
     {.name = "kv-heads",
@@ -83,7 +83,8 @@ static const struct argument target_rows[] = {
 static const struct argument importance_rows[] = {
     {.name = "importance",
      .value = "HOW",
-     .help = "taylor (by gradients), activation, weight, or removal: take away and measure (default: taylor)",
+     .help = "taylor (by gradients), activation, weight, or removal: take away and measure (default: taylor, of experts "
+             "activation)",
      .parse = argument_choice,
      .choice = importances,
      FIELD(importance)},
@@ -117,12 +118,12 @@ static const struct argument importance_rows[] = {
 /* Bits of enum prune_part; 0: a word that is none. */
 static unsigned read_parts(const char *list)
 {
-    static const char *const words[] = {"heads", "channels", "width", "layers"};
+    static const char *const words[] = {"heads", "channels", "width", "layers", "experts"};
     unsigned parts = 0;
     for (const char *at = list;;) {
         const size_t n = strcspn(at, ",");
         unsigned bit = 0;
-        for (unsigned i = 0; i < 4; i++)
+        for (unsigned i = 0; i < 5; i++)
             if (strlen(words[i]) == n && strncmp(words[i], at, n) == 0)
                 bit = 1u << i;
         if (bit == 0)
@@ -151,8 +152,9 @@ static bool go_on(void *context, const char *what, int64_t done, int64_t total)
 
 static json_t *shape_json(const struct prune_shape *s, size_t n_weight)
 {
-    return json_pack("{s:I, s:i, s:i, s:i, s:i}", "weights", (json_int_t)n_weight, "layers", s->n_layer, "kv_heads", s->n_group,
-                     "channels", s->n_ff, "width", s->n_embd);
+    return json_pack("{s:I, s:i, s:i, s:i, s:i, s:o*}", "weights", (json_int_t)n_weight, "layers", s->n_layer, "kv_heads",
+                     s->n_group, "channels", s->n_ff, "width", s->n_embd, "experts",
+                     s->n_expert > 0 ? json_integer(s->n_expert) : NULL);
 }
 
 static int show(const struct prune_result *r, bool json, const char *command)
@@ -165,6 +167,8 @@ static int show(const struct prune_result *r, bool json, const char *command)
                            JSON_INDENT(1));
     if (r->latency > 0)
         fprintf(stderr, "a token of an answer takes %.2f times as long\n", r->latency);
+    if (r->before.n_expert > 0)
+        fprintf(stderr, "experts of a layer: %d became %d\n", r->before.n_expert, r->after.n_expert);
     fprintf(stderr,
             "%zu weights became %zu (%.1f %% less): layers %d to %d, key/value heads %d to %d, channels %d to %d, width %d to "
             "%d\n",
@@ -207,7 +211,9 @@ static int check(const struct prune_arguments *a, const struct prune_job *job, c
     if (a->params != NULL && job->n_weight == 0)
         return arguments_fail(command, "--params: '%s' is no number of weights such as 100M", a->params);
     if (job->parts == 0)
-        return arguments_fail(command, "--parts: '%s' is no list of heads, channels, width, layers", a->parts);
+        return arguments_fail(command, "--parts: '%s' is no list of heads, channels, width, layers, nor experts", a->parts);
+    if ((job->parts & PRUNE_EXPERTS) != 0 && (job->parts != PRUNE_EXPERTS || a->kv_heads > 0 || a->latency > 0))
+        return arguments_fail(command, "--parts: experts are pruned alone, without --kv-heads and --latency");
     if (a->threshold > 0 && (job->parts & (unsigned)(PRUNE_WIDTH | PRUNE_LAYERS)) != 0)
         return arguments_fail(command, "--threshold: only heads and channels are compared within their layer");
     if (n_target > 0 && job->importance != IMPORTANCE_WEIGHT && a->file == NULL)
@@ -218,7 +224,7 @@ static int check(const struct prune_arguments *a, const struct prune_job *job, c
 int command_prune(int argc, char **argv)
 {
     const char *operand[2] = {NULL, NULL};
-    struct prune_arguments a = {.parts = "channels", .type = 1, .tokens = 256, .windows = -1};
+    struct prune_arguments a = {.parts = "channels", .importance = -1, .type = 1, .tokens = 256, .windows = -1};
     const struct argument_group groups[] = {{"Target:", target_rows, &a}, {"Importance:", importance_rows, &a}};
     const struct command_line line = {
         .operands = "IN OUT",
@@ -238,7 +244,6 @@ int command_prune(int argc, char **argv)
         return status;
     struct prune_job job = {.in = operand[0],
                             .out = operand[1],
-                            .importance = (enum importance)a.importance,
                             .parts = read_parts(a.parts),
                             .ratio = (double)a.ratio,
                             .n_weight = a.params != NULL ? read_count(a.params) : 0,
@@ -254,6 +259,9 @@ int command_prune(int argc, char **argv)
                             .threads = a.threads,
                             .cpu = getenv("MILLRACE_CPU"),
                             .go_on = go_on};
+    job.importance = a.importance >= 0            ? (enum importance)a.importance
+                     : job.parts == PRUNE_EXPERTS ? IMPORTANCE_ACTIVATION
+                                                  : IMPORTANCE_TAYLOR;
     status = check(&a, &job, argv[0]);
     if (status != ARGUMENTS_GO_ON)
         return status;

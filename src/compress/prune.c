@@ -31,7 +31,7 @@ void structures_release(struct structures *s)
 
 struct prune_shape prune_whole(const struct hparams *h)
 {
-    return (struct prune_shape){h->n_layer, h->n_head_kv, h->n_ff, h->n_embd};
+    return (struct prune_shape){h->n_layer, h->n_head_kv, h->n_ff, h->n_embd, h->n_expert};
 }
 
 size_t prune_weights(const struct train_model *m, struct prune_shape s)
@@ -79,7 +79,7 @@ enum mr_status prune_shape_for(struct prune_shape *out, const struct train_model
         n_weight, m->n_weight, PRUNE_TILE, PRUNE_TILE);
 }
 
-static int count_above(const float *score, int n, float threshold)
+int prune_count_above(const float *score, int n, float threshold)
 {
     float best = 0;
     int count = 0;
@@ -96,8 +96,8 @@ struct prune_shape prune_shape_above(const struct train_model *m, const struct s
     struct prune_shape s = prune_whole(&m->h);
     int group = 1, channel = 1;
     for (int l = 0; l < score->n_layer; l++) {
-        const int a = count_above(score->group + (size_t)l * (size_t)score->n_group, score->n_group, threshold);
-        const int b = count_above(score->channel + (size_t)l * (size_t)score->n_ff, score->n_ff, threshold);
+        const int a = prune_count_above(score->group + (size_t)l * (size_t)score->n_group, score->n_group, threshold);
+        const int b = prune_count_above(score->channel + (size_t)l * (size_t)score->n_ff, score->n_ff, threshold);
         group = a > group ? a : group;
         channel = b > channel ? b : channel;
     }
@@ -107,8 +107,7 @@ struct prune_shape prune_shape_above(const struct train_model *m, const struct s
     return s;
 }
 
-/* mask[n]: 1 for the `keep` best scores. */
-static void choose(float *mask, const float *score, int n, int keep)
+void prune_choose_best(float *mask, const float *score, int n, int keep)
 {
     memset(mask, 0, (size_t)n * sizeof *mask);
     for (int k = 0; k < keep; k++) {
@@ -122,12 +121,12 @@ static void choose(float *mask, const float *score, int n, int keep)
 
 void prune_choose(struct structures *mask, const struct structures *score, struct prune_shape shape)
 {
-    choose(mask->layer, score->layer, score->n_layer, shape.n_layer);
-    choose(mask->width, score->width, score->n_embd, shape.n_embd);
+    prune_choose_best(mask->layer, score->layer, score->n_layer, shape.n_layer);
+    prune_choose_best(mask->width, score->width, score->n_embd, shape.n_embd);
     for (int l = 0; l < score->n_layer; l++) {
         const size_t group = (size_t)l * (size_t)score->n_group, channel = (size_t)l * (size_t)score->n_ff;
-        choose(mask->group + group, score->group + group, score->n_group, shape.n_group);
-        choose(mask->channel + channel, score->channel + channel, score->n_ff, shape.n_ff);
+        prune_choose_best(mask->group + group, score->group + group, score->n_group, shape.n_group);
+        prune_choose_best(mask->channel + channel, score->channel + channel, score->n_ff, shape.n_ff);
     }
 }
 

@@ -26,6 +26,7 @@ void structures_release(struct structures *s);
 /* How many stay. */
 struct prune_shape {
     int n_layer, n_group, n_ff, n_embd;
+    int n_expert; /* of a mixture (experts.h); 0 in all others */
 };
 struct prune_shape prune_whole(const struct hparams *h);
 /* Weights of a model of this shape. */
@@ -35,7 +36,8 @@ enum prune_part {
     PRUNE_HEADS = 1 << 0,
     PRUNE_CHANNELS = 1 << 1,
     PRUNE_WIDTH = 1 << 2,
-    PRUNE_LAYERS = 1 << 3
+    PRUNE_LAYERS = 1 << 3,
+    PRUNE_EXPERTS = 1 << 4 /* alone */
 };
 
 /* `share` of each of `parts`, in whole units; false: nothing would be left of one. */
@@ -47,6 +49,11 @@ enum mr_status prune_shape_for(struct prune_shape *out, const struct train_model
 /* Heads and channels whose score reaches `threshold` times the best of their layer; the layer that keeps most decides. */
 struct prune_shape prune_shape_above(const struct train_model *m, const struct structures *score, unsigned parts,
                                      float threshold);
+
+/* How many of n scores reach `threshold` times the best of them. */
+int prune_count_above(const float *score, int n, float threshold);
+/* mask[n]: 1 for the `keep` best scores, ties to the lower number. */
+void prune_choose_best(float *mask, const float *score, int n, int keep);
 
 /* The mask that keeps the best of each kind: of layers and dimensions in the model, of heads and channels in each layer; ties
  * to the lower number. */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/cpu.h"
+#include "compress/experts.h"
 #include "compress/prune_latency.h"
 #include "compress/room.h"
 #include "format/gguf_write.h"
@@ -166,6 +167,8 @@ enum mr_status prune_job_run(struct prune_result *out, const struct prune_job *j
     struct prune_job own = *job;
     struct opened o = {.job = &own};
     *out = (struct prune_result){0};
+    if (job->parts == PRUNE_EXPERTS)
+        return experts_job_run(out, job, err);
     const enum mr_status status = run(&o, out, job, err);
     structures_release(&o.score);
     structures_release(&o.mask);

@@ -71,7 +71,9 @@ def test_what_leaves_no_model_is_refused(files, tmp_path):
                                (["--ratio", 0.2, "--parts", "noses"], 2, "noses"), ([], 2, "target"),
                                (["--params", "many"], 2, "many"), (["--kv-heads", 3], 1, "merged"),
                                (["--ratio", 0.2, "--tokens", 2048], 1, "context"),
-                               (["--threshold", 0.5, "--parts", "width"], 2, "--threshold")):
+                               (["--threshold", 0.5, "--parts", "width"], 2, "--threshold"),
+                               (["--ratio", 0.2, "--parts", "experts"], 1, "no experts"),
+                               (["--ratio", 0.2, "--parts", "experts,heads"], 2, "alone")):
         r = prune(files, out, *more)
         assert r.returncode == status and word in r.stderr and not out.exists(), r.stderr
     (tmp_path / "short.txt").write_text("Too short.")

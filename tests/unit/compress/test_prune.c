@@ -107,7 +107,7 @@ static void what_gives_nothing_goes_first(void **state)
             }
             measure(&score, &m, method);
             assert_int_equal(structures_create(&mask, h, &err), MR_OK);
-            prune_choose(&mask, &score, (struct prune_shape){h->n_layer, 1, 64, h->n_embd});
+            prune_choose(&mask, &score, (struct prune_shape){h->n_layer, 1, 64, h->n_embd, 0});
             assert_int_equal(prune_apply(&out, &m, &mask, &err), MR_OK);
             assert_int_equal(out.h.n_ff, 64);
             assert_int_equal(out.h.n_head_kv, 1);
@@ -133,7 +133,7 @@ static void a_layer_that_does_nothing_goes_first(void **state)
     for (enum importance method = 0; method < IMPORTANCE_REMOVAL; method++) {
         measure(&score, &m, method);
         assert_int_equal(structures_create(&mask, &m.h, NULL), MR_OK);
-        prune_choose(&mask, &score, (struct prune_shape){1, m.h.n_head_kv, m.h.n_ff, m.h.n_embd});
+        prune_choose(&mask, &score, (struct prune_shape){1, m.h.n_head_kv, m.h.n_ff, m.h.n_embd, 0});
         assert_int_equal(prune_apply(&out, &m, &mask, NULL), MR_OK);
         same_logits(&m, &out);
         structures_release(&score);
@@ -217,7 +217,7 @@ static void a_width_is_pruned_in_every_place(void **state)
     fixture_load(&m, TINY("llama3"));
     measure(&score, &m, IMPORTANCE_TAYLOR);
     assert_int_equal(structures_create(&mask, &m.h, &err), MR_OK);
-    prune_choose(&mask, &score, (struct prune_shape){m.h.n_layer, m.h.n_head_kv, m.h.n_ff, 32});
+    prune_choose(&mask, &score, (struct prune_shape){m.h.n_layer, m.h.n_head_kv, m.h.n_ff, 32, 0});
     assert_int_equal(prune_apply(&out, &m, &mask, &err), MR_OK);
     assert_int_equal(out.h.n_embd, 32);
     float *x = logits_of(&out);
@@ -288,7 +288,7 @@ static void a_shape_and_its_file_give_the_same_model(void **state)
     assert_int_equal(prune_merge_heads(&merged, &whole, 1, &err), MR_OK);
     measure(&score, &merged, IMPORTANCE_WEIGHT);
     assert_int_equal(structures_create(&mask, &merged.h, &err), MR_OK);
-    prune_choose(&mask, &score, (struct prune_shape){1, 1, 64, 32});
+    prune_choose(&mask, &score, (struct prune_shape){1, 1, 64, 32, 0});
     assert_int_equal(prune_apply(&want, &merged, &mask, &err), MR_OK);
 
     assert_int_equal(gguf_open(&g, TINY("llama3"), &err), MR_OK);
