@@ -6,7 +6,8 @@
 #include "base/float_math.h"
 
 enum {
-    QUERIES = 48 /* of a block: the rows of the kernel's block */
+    QUERIES = 48, /* of a block: the rows of the kernel's block */
+    LANES = 8
 };
 
 struct work {
@@ -79,17 +80,59 @@ static void over_queries(const struct block *b, float *out, const float *scores,
                                       .add = true});
 }
 
+/* Sums and maxima are taken in lanes, so that compilers can use vectors. */
+static float largest(const float *x, int n)
+{
+    float lane[LANES];
+    for (int j = 0; j < LANES; j++)
+        lane[j] = x[0];
+    int i = 0;
+    for (; i + LANES <= n; i += LANES)
+        for (int j = 0; j < LANES; j++)
+            lane[j] = x[i + j] > lane[j] ? x[i + j] : lane[j];
+    for (; i < n; i++)
+        lane[0] = x[i] > lane[0] ? x[i] : lane[0];
+    for (int j = 1; j < LANES; j++)
+        lane[0] = lane[j] > lane[0] ? lane[j] : lane[0];
+    return lane[0];
+}
+
+static float sum_of_lanes(const float *lane)
+{
+    return ((lane[0] + lane[1]) + (lane[2] + lane[3])) + ((lane[4] + lane[5]) + (lane[6] + lane[7]));
+}
+
+static float sum_of(const float *x, int n)
+{
+    float lane[LANES] = {0};
+    int i = 0;
+    for (; i + LANES <= n; i += LANES)
+        for (int j = 0; j < LANES; j++)
+            lane[j] += x[i + j];
+    for (; i < n; i++)
+        lane[0] += x[i];
+    return sum_of_lanes(lane);
+}
+
+static float dot_of(const float *x, const float *y, int n)
+{
+    float lane[LANES] = {0};
+    int i = 0;
+    for (; i + LANES <= n; i += LANES)
+        for (int j = 0; j < LANES; j++)
+            lane[j] += x[i + j] * y[i + j];
+    for (; i < n; i++)
+        lane[0] += x[i] * y[i];
+    return sum_of_lanes(lane);
+}
+
 /* Probabilities of the keys low + from <= t <= the query, zeros elsewhere. */
 static void softmax_row(float *score, int from, int end, int n_key, float scale)
 {
-    float best = score[from], sum = 0;
+    const float best = largest(score + from, end - from);
     for (int j = from; j < end; j++)
-        best = score[j] > best ? score[j] : best;
-    for (int j = from; j < end; j++) {
         score[j] = math_exp((score[j] - best) * scale);
-        sum += score[j];
-    }
-    const float inverse = 1 / sum;
+    const float inverse = 1 / sum_of(score + from, end - from);
     for (int j = from; j < end; j++)
         score[j] *= inverse;
     memset(score, 0, (size_t)from * sizeof *score);
@@ -115,9 +158,8 @@ static void score_slopes(const struct block *b)
     for (int i = 0; i < b->n; i++) {
         const size_t at = b->q + (size_t)(b->first + i) * b->ld_q;
         const float *p = b->scores + (size_t)i * (size_t)b->n_key;
-        float *slope = b->slopes + (size_t)i * (size_t)b->n_key, dot = 0;
-        for (int d = 0; d < s->head_dim; d++)
-            dot += b->w->dout[at + (size_t)d] * b->w->attended[at + (size_t)d];
+        float *slope = b->slopes + (size_t)i * (size_t)b->n_key;
+        const float dot = dot_of(b->w->dout + at, b->w->attended + at, s->head_dim);
         for (int j = 0; j < b->n_key; j++)
             slope[j] = p[j] * (slope[j] - dot) * s->scale;
     }

@@ -8,9 +8,9 @@
 #include "train/row_ops.h"
 
 enum {
-    LOGIT_FLOATS = 8 << 20, /* of logits at a time, as in train_pass.c */
-    LOGIT_ROWS_MIN = 16,
-    LOGIT_ROWS_MAX = 240
+    LOGIT_FLOATS = 24 << 20, /* of logits at a time, as in train_pass.c */
+    LOGIT_ROWS_MIN = 48,
+    LOGIT_ROWS_MAX = 480
 };
 
 struct head_pass {

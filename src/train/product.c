@@ -14,6 +14,7 @@ enum {
     ADD_OUTS = 256,
     ADD_FLOATS = ADD_ROWS * ADD_OUTS,
     SCRATCH_FLOATS = PANEL_FLOATS + ADD_FLOATS,
+    PIECE_ROWS = 1536, /* enough for panels that each piece packs again: a panel costs a hundredth of what it is used for */
     TRANSPOSE_ROWS = 32
 };
 
@@ -106,20 +107,22 @@ void product_small(const struct compute *c, const struct small_product *p, float
     }
 }
 
-/* A product cut into pieces by outputs. */
+/* A product cut into pieces by outputs; one of very many rows by rows, which would otherwise be read once for each piece. */
 struct cut {
     const struct compute *c;
     struct small_product whole;
-    int outs; /* of a piece */
+    int rows, outs; /* of a piece: of one of the two all */
 };
 
 static void multiply_piece(void *context, int piece, int thread)
 {
     const struct cut *cut = context;
     struct small_product p = cut->whole;
-    const int o = piece * cut->outs;
+    const int o = cut->rows < p.n_row ? 0 : piece * cut->outs, r = cut->rows < p.n_row ? piece * cut->rows : 0;
     p.n_out = min_int(cut->outs, p.n_out - o);
-    p.out += o;
+    p.n_row = min_int(cut->rows, p.n_row - r);
+    p.x += (size_t)r * p.ld_x;
+    p.out += (size_t)r * p.ld_out + (size_t)o;
     p.w += p.columns ? (size_t)o : (size_t)o * p.ld_w;
     product_small(cut->c, &p, compute_scratch(cut->c, thread));
 }
@@ -127,8 +130,13 @@ static void multiply_piece(void *context, int piece, int thread)
 static void run(struct compute *c, const struct small_product *p)
 {
     const int share = p->n_out / (4 * c->n_thread) / NR * NR, most = outs_at_once(p->n_in);
-    struct cut cut = {c, *p, share < NR ? NR : min_int(share, most)};
-    pool_run(c->pool, multiply_piece, &cut, (p->n_out - 1) / cut.outs + 1);
+    struct cut cut = {c, *p, p->n_row, share < NR ? NR : min_int(share, most)};
+    if (p->n_row >= 4 * c->n_thread * PIECE_ROWS) {
+        cut.rows = PIECE_ROWS;
+        cut.outs = p->n_out;
+        pool_run(c->pool, multiply_piece, &cut, (p->n_row - 1) / cut.rows + 1);
+    } else
+        pool_run(c->pool, multiply_piece, &cut, (p->n_out - 1) / cut.outs + 1);
 }
 
 void product_forward(struct compute *c, float *y, const float *x, const float *w, int n_row, int n_out, int n_in, bool add)

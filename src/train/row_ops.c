@@ -7,8 +7,9 @@
 #include "base/float_math.h"
 
 enum {
-    ROWS = 8,    /* of a piece */
-    COLUMNS = 64 /* of a piece that sums over rows */
+    ROWS = 8,     /* of a piece */
+    COLUMNS = 64, /* of a piece that sums over rows */
+    GLU_BLOCK = 256
 };
 
 struct rows {
@@ -127,22 +128,22 @@ void glu_forward(struct compute *c, enum glu_kind kind, float *out, const float 
     over_rows(c, glu_piece, &a);
 }
 
-/* 1 / (1 + e^-x), without overflow on either side. */
-static float sigmoid(float x)
+/* 1 / (1 + e^-x), without overflow on either side and without a branch, so that compilers can use vectors. */
+static inline float sigmoid(float x)
 {
-    const float e = math_exp(x < 0 ? x : -x), high = 1 / (1 + e);
+    const float high = 1 / (1 + math_exp(-fabsf(x)));
     return x < 0 ? 1 - high : high;
 }
 
 /* f and its derivative. */
-static void silu(float *f, float *slope, float x)
+static inline void silu(float *f, float *slope, float x)
 {
     const float s = sigmoid(x);
     *f = x * s;
     *slope = s * (1 + x * (1 - s));
 }
 
-static void gelu(float *f, float *slope, float x)
+static inline void gelu(float *f, float *slope, float x)
 {
     const float a = 0.7978845608f, b = 0.044715f;
     const float s = sigmoid(2 * a * (x + b * x * x * x)); /* (1 + tanh u) / 2 = sigmoid(2 u) */
@@ -150,19 +151,33 @@ static void gelu(float *f, float *slope, float x)
     *slope = s + x * s * (1 - s) * 2 * a * (1 + 3 * b * x * x);
 }
 
+/* Of n <= GLU_BLOCK gates: apart from what they multiply, whose places may be those of the results. */
+static void slopes_of(enum glu_kind kind, float *f, float *slope, const float *gate, int n)
+{
+    if (kind == GLU_SILU)
+        for (int i = 0; i < n; i++)
+            silu(&f[i], &slope[i], gate[i]);
+    else
+        for (int i = 0; i < n; i++)
+            gelu(&f[i], &slope[i], gate[i]);
+}
+
 static void glu_back_piece(void *context, int piece, int thread)
 {
     (void)thread;
     const struct rows *a = context;
-    for (size_t i = (size_t)piece * ROWS * (size_t)a->n; i < (size_t)end_of(a, piece) * (size_t)a->n; i++) {
-        float f, slope;
-        const float dout = a->in[i], up = a->in3[i];
-        if (a->kind == GLU_SILU)
-            silu(&f, &slope, a->in2[i]);
-        else
-            gelu(&f, &slope, a->in2[i]);
-        a->out[i] = dout * up * slope;
-        a->out2[i] = dout * f;
+    const size_t end = (size_t)end_of(a, piece) * (size_t)a->n;
+    for (size_t first = (size_t)piece * ROWS * (size_t)a->n; first < end; first += GLU_BLOCK) {
+        float f[GLU_BLOCK], slope[GLU_BLOCK];
+        const int n = end - first < GLU_BLOCK ? (int)(end - first) : GLU_BLOCK;
+        const float *dout = a->in + first, *up = a->in3 + first;
+        slopes_of(a->kind, f, slope, a->in2 + first, n);
+        for (int i = 0; i < n; i++) {
+            f[i] *= dout[i];
+            slope[i] *= dout[i] * up[i];
+        }
+        memcpy(a->out + first, slope, (size_t)n * sizeof *slope);
+        memcpy(a->out2 + first, f, (size_t)n * sizeof *f);
     }
 }
 

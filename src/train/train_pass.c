@@ -9,9 +9,9 @@
 #include "train/row_ops.h"
 
 enum {
-    HEAD_FLOATS = 8 << 20, /* of logits at a time */
-    HEAD_ROWS_MIN = 16,
-    HEAD_ROWS_MAX = 240
+    HEAD_FLOATS = 24 << 20, /* of logits at a time: the matrix is read and packed anew for each such part of the rows */
+    HEAD_ROWS_MIN = 48,     /* the rows of the kernel's block */
+    HEAD_ROWS_MAX = 480
 };
 
 /* Lays arrays behind each other: once to count, once to place. */

@@ -85,14 +85,17 @@ SIMD_INLINE void panel_rows(enum quant_type type, float (*acc)[PANEL_NR], const 
         rows(type, acc, w, x, ld_x, n_row, 0, n_in);
         return;
     }
+    const size_t half = SIMD_FLOATS * weight_bytes(type);
     _Alignas(64) float wide[CHUNK_IN][PANEL_NR];
     for (int first = 0; first < n_in; first += CHUNK_IN) {
         const int last = n_in - first < CHUNK_IN ? n_in : first + CHUNK_IN;
-        for (int k = 0; k < last - first; k++)
-            for (int h = 0; h < 2; h++, w += SIMD_FLOATS * weight_bytes(type))
-                _mm256_store_ps(wide[k] + SIMD_FLOATS * h, load_weights(type, w));
+        const char *part = type == QUANT_F32 ? w : (const char *)wide; /* floats are wide as they stand */
+        for (int k = 0; k < last - first && type != QUANT_F32; k++)
+            for (int h = 0; h < 2; h++)
+                _mm256_store_ps(wide[k] + SIMD_FLOATS * h, load_weights(type, w + (size_t)(2 * k + h) * half));
+        w += (size_t)(last - first) * 2 * half;
         for (int r = 0; r < n_row; r += TILE_ROWS)
-            rows(QUANT_F32, acc + r, (const char *)wide, x + (size_t)r * ld_x, ld_x, n_row - r, first, last);
+            rows(QUANT_F32, acc + r, part, x + (size_t)r * ld_x, ld_x, n_row - r, first, last);
     }
 }
 

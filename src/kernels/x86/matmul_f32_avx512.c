@@ -93,7 +93,11 @@ SIMD512_INLINE void panel_rows(enum quant_type type, float (*acc)[2][PANEL_NR], 
     struct span s = {(const char *)wide, sizeof wide[0], all.x, all.ld_x, 0, 0};
     for (s.first = 0; s.first < all.last; s.first = s.last) {
         s.last = all.last - s.first < CHUNK_IN ? all.last : s.first + CHUNK_IN;
-        for (int p = 0; p < n_panel; p++)
+        if (type == QUANT_F32) { /* floats are wide as they stand */
+            s.w = all.w + (size_t)s.first * PANEL_NR * sizeof(float);
+            s.ld_w = all.ld_w;
+        }
+        for (int p = 0; p < n_panel && type != QUANT_F32; p++)
             for (int k = s.first; k < s.last; k++)
                 _mm512_storeu_ps(wide[p][k - s.first],
                                  load_weights(type, all.w + (size_t)p * all.ld_w + (size_t)k * PANEL_NR * weight_bytes(type)));
