@@ -12,13 +12,14 @@
 
 struct distill_arguments {
     const char *student, *teacher, *file, *out, *cache, *checkpoint, *lora_targets;
-    int type, heads, heads_count, lora, threads, tokens, batch, accumulate, held_out, top_k;
+    int type, precision, heads, heads_count, lora, threads, tokens, batch, accumulate, held_out, top_k;
     int64_t steps, warmup, seed, checkpoint_every, report_every, measure_every;
     float rate, floor, decay, clip, ce, kl, hidden, temperature, lora_alpha;
     size_t memory;
     bool json;
 };
 
+static const char *const precisions[] = {"fp32", "bf16", NULL};
 static const char *const types[] = {"f32", "f16", "bf16", NULL};
 static const char *const kinds[] = {"none", "medusa", "eagle", NULL};
 enum {
@@ -130,6 +131,13 @@ static const struct argument training_rows[] = {
      .low = 0,
      .high = 1e15,
      FIELD(memory)},
+    {.name = "precision",
+     .value = "P",
+     .help = "Of products: fp32, or bf16 operands with f32 sums and weights; slower where the CPU does not multiply bf16 "
+             "(default: fp32)",
+     .parse = argument_choice,
+     .choice = precisions,
+     FIELD(precision)},
     {.name = "threads",
      .letter = 't',
      .value = "N",
@@ -238,6 +246,7 @@ static struct distill_job job_of(const struct distill_arguments *a, const struct
     o.report_every = a->report_every;
     o.measure_every = a->measure_every;
     o.memory_bytes = a->memory;
+    o.is_bf16 = a->precision == 1;
     o.report = report;
     o.go_on = go_on;
     return (struct distill_job){.student = a->student,
@@ -308,7 +317,7 @@ int command_distill(int argc, char **argv)
         {"Models and text:", model_rows, &a}, {"Loss:", loss_rows_of, &a}, {"Training:", training_rows, &a}};
     const struct command_line line = {
         .summary = "Train a model on a text, with a teacher that knows it better: a pruned model learns again what it lost, a "
-                   "small one what a large one says. In f32 on the CPU.",
+                   "small one what a large one says. In f32 or bf16 on the CPU.",
         .example =
             "  millrace distill -m pruned.gguf --teacher models/SmolLM2-135M-Instruct.Q4_1.gguf -f text.txt \\\n"
             "      -o student.gguf --checkpoint run.ckpt --teacher-cache teacher.cache\n"

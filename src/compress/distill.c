@@ -69,7 +69,7 @@ static uint64_t recipe(const struct distill_options *o)
         o->n_seq,  o->accumulate, o->n_step, o->n_warmup, n_best(o),   h->n_layer,          h->n_embd,
         h->n_head, h->n_head_kv,  h->n_ff,   h->n_vocab,  h->head_dim, o->windows->n_train, (int64_t)o->windows->seed};
     const float real[] = {o->rate,       o->floor,     o->adamw.beta1, o->adamw.beta2,   o->adamw.epsilon, o->adamw.decay,
-                          o->adamw.clip, o->ce_weight, o->kl_weight,   o->hidden_weight, o->temperature,   0};
+                          o->adamw.clip, o->ce_weight, o->kl_weight,   o->hidden_weight, o->temperature,   o->is_bf16};
     uint64_t sum = digest_bytes(digest_bytes(0, whole, sizeof whole), real, sizeof real);
     const struct trainee moved = trainee_of(o);
     sum = trainee_digest(&moved, sum);
@@ -123,6 +123,7 @@ static enum mr_status allocate(struct distiller *d, struct mr_error *err)
                                             .n_tok = o->windows->n_tok,
                                             .is_forward = trains_heads(o),
                                             .memory_bytes = o->memory_bytes,
+                                            .is_bf16 = o->is_bf16,
                                             .lora = o->lora,
                                             .pool = o->pool,
                                             .cpu_features = o->cpu_features};

@@ -33,6 +33,7 @@ struct distill_options {
     const char *cache;                                     /* file of the teacher's answers; NULL: none */
     const char *checkpoint;                                /* NULL: none */
     int64_t checkpoint_every, report_every, measure_every; /* steps; measure: on the held-out windows. 0: at the end only */
+    bool is_bf16;                                          /* products of operands rounded to bf16; not for heads */
     size_t memory_bytes;                                   /* for activations */
     double peak_flops;                                     /* operations a second of all threads in f32; 0: unknown */
     struct thread_pool *pool;

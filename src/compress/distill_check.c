@@ -17,6 +17,8 @@ static enum mr_status check_heads(const struct distill_options *o, struct mr_err
               width = o->heads != NULL ? o->heads->n_embd : o->student->h.n_embd;
     if (o->lora != NULL || (o->heads != NULL && o->eagle != NULL))
         return mr_fail(err, MR_BAD_INPUT, "adapters and heads of several kinds are not trained together");
+    if (o->is_bf16)
+        return mr_fail(err, MR_BAD_INPUT, "heads are trained in fp32");
     if (o->teacher != NULL || o->cache != NULL)
         return mr_fail(err, MR_BAD_INPUT, "heads learn from the model itself: there is neither a teacher nor its cache");
     if (o->heads != NULL && o->hidden_weight > 0)

@@ -111,7 +111,7 @@ static enum mr_status measure_peak(struct distill_job *job, struct mr_error *err
     if (!job->wants_peak)
         return MR_OK;
     MR_TRY(limits_measure_quick(&limits, pool_n_thread(job->options.pool), job->options.cpu_features, err));
-    job->options.peak_flops = limits_gops(&limits, PEAK_F32) * 1e9;
+    job->options.peak_flops = limits_gops(&limits, job->options.is_bf16 ? PEAK_BF16 : PEAK_F32) * 1e9;
     return MR_OK;
 }
 

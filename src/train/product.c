@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/fp16.h"
 #include "base/memory.h"
 
 enum {
@@ -15,6 +16,7 @@ enum {
     ADD_FLOATS = ADD_ROWS * ADD_OUTS,
     SCRATCH_FLOATS = PANEL_FLOATS + ADD_FLOATS,
     PIECE_ROWS = 1536, /* enough for panels that each piece packs again: a panel costs a hundredth of what it is used for */
+    ROUND_PIECE = 1 << 14,
     TRANSPOSE_ROWS = 32
 };
 
@@ -56,6 +58,24 @@ static int part_length(int n_in)
 /* Outputs of the panels that fit into the scratch beside each other. */
 static int outs_at_once(int n_in) { return min_int(PANEL_FLOATS / part_length(n_in) / NR * NR, ADD_OUTS); }
 
+/* The product of bf16 weights: of activations that it rounds itself, where there is one. */
+static const struct matmul *bf16_kernel(const struct compute *c)
+{
+    const struct matmul *own = c->kernels.matmul[QUANT_BF16];
+    return &own[own[ACTIVATION_BF16].name != NULL ? ACTIVATION_BF16 : ACTIVATION_F32];
+}
+
+/* As pack, [n_in][16] of bf16. */
+static void pack_bf16(uint16_t *panel, const struct small_product *p, int o, int n_out, int first, int n_in)
+{
+    const size_t by_out = p->columns ? 1 : p->ld_w, by_in = p->columns ? p->ld_w : 1;
+    const float *from = p->w + (size_t)o * by_out + (size_t)first * by_in;
+    memset(panel, 0, n_out < NR ? sizeof *panel * NR * (size_t)n_in : 0);
+    for (int k = 0; k < n_in; k++)
+        for (int i = 0; i < n_out; i++)
+            panel[(size_t)k * NR + (size_t)i] = bf16_from_f32(from[(size_t)i * by_out + (size_t)k * by_in]);
+}
+
 /* Panel of outputs o <= i < o + n_out <= o + 16, terms first <= k < first + n_in. */
 static void pack(const struct compute *c, float *panel, const struct small_product *p, int o, int n_out, int first, int n_in)
 {
@@ -79,7 +99,7 @@ static void pack(const struct compute *c, float *panel, const struct small_produ
 static void multiply(const struct compute *c, const struct small_product *p, float *scratch, int o, int n_out, int first,
                      int n_in, bool add)
 {
-    const struct matmul *m = &c->kernels.matmul[QUANT_F32][ACTIVATION_F32];
+    const struct matmul *m = p->is_bf16 ? bf16_kernel(c) : &c->kernels.matmul[QUANT_F32][ACTIVATION_F32];
     float *sums = scratch + PANEL_FLOATS;
     if (!add) {
         m->run(p->out + o, p->ld_out, scratch, p->x + first, p->ld_x * sizeof(float), p->n_row, n_out, n_in);
@@ -100,8 +120,13 @@ void product_small(const struct compute *c, const struct small_product *p, float
         const int n_out = min_int(outs, p->n_out - o);
         for (int first = 0; first < p->n_in; first += part) {
             const int n_in = min_int(part, p->n_in - first);
-            for (int i = 0; i < n_out; i += NR)
-                pack(c, scratch + (size_t)i * (size_t)n_in, p, o + i, min_int(NR, n_out - i), first, n_in);
+            for (int i = 0; i < n_out; i += NR) {
+                const size_t at = (size_t)i * (size_t)n_in;
+                if (p->is_bf16)
+                    pack_bf16((uint16_t *)scratch + at, p, o + i, min_int(NR, n_out - i), first, n_in);
+                else
+                    pack(c, scratch + at, p, o + i, min_int(NR, n_out - i), first, n_in);
+            }
             multiply(c, p, scratch, o, n_out, first, n_in, p->add || first > 0);
         }
     }
@@ -127,10 +152,36 @@ static void multiply_piece(void *context, int piece, int thread)
     product_small(cut->c, &p, compute_scratch(cut->c, thread));
 }
 
+struct rounding {
+    float *to;
+    const float *from;
+    size_t n;
+};
+
+static void round_piece(void *context, int piece, int thread)
+{
+    (void)thread;
+    const struct rounding *a = context;
+    const size_t first = (size_t)piece * ROUND_PIECE, end = a->n - first < ROUND_PIECE ? a->n : first + ROUND_PIECE;
+    for (size_t i = first; i < end; i++)
+        a->to[i] = f32_from_bf16(bf16_from_f32(a->from[i]));
+}
+
+/* Rows of x as the kernel wants them. */
+static const float *rounded(struct compute *c, const float *x, int n_row, int n_in)
+{
+    struct rounding a = {c->transposed, x, (size_t)n_row * (size_t)n_in};
+    if (!c->is_bf16 || bf16_kernel(c)->activation == ACTIVATION_BF16)
+        return x;
+    pool_run(c->pool, round_piece, &a, (int)((a.n - 1) / ROUND_PIECE + 1));
+    return c->transposed;
+}
+
 static void run(struct compute *c, const struct small_product *p)
 {
     const int share = p->n_out / (4 * c->n_thread) / NR * NR, most = outs_at_once(p->n_in);
     struct cut cut = {c, *p, p->n_row, share < NR ? NR : min_int(share, most)};
+    cut.whole.is_bf16 = c->is_bf16;
     if (p->n_row >= 4 * c->n_thread * PIECE_ROWS) {
         cut.rows = PIECE_ROWS;
         cut.outs = p->n_out;
@@ -142,7 +193,7 @@ static void run(struct compute *c, const struct small_product *p)
 void product_forward(struct compute *c, float *y, const float *x, const float *w, int n_row, int n_out, int n_in, bool add)
 {
     const struct small_product p = {.out = y,
-                                    .x = x,
+                                    .x = rounded(c, x, n_row, n_in),
                                     .w = w,
                                     .ld_out = (size_t)n_out,
                                     .ld_x = (size_t)n_in,
@@ -157,7 +208,7 @@ void product_forward(struct compute *c, float *y, const float *x, const float *w
 void product_input_grad(struct compute *c, float *dx, const float *dy, const float *w, int n_row, int n_out, int n_in, bool add)
 {
     const struct small_product p = {.out = dx,
-                                    .x = dy,
+                                    .x = rounded(c, dy, n_row, n_out),
                                     .w = w,
                                     .ld_out = (size_t)n_in,
                                     .ld_x = (size_t)n_out,
@@ -174,6 +225,7 @@ struct transpose {
     float *to;
     const float *from;
     int n_row, n_column;
+    bool rounds; /* to bf16 */
 };
 
 /* TRANSPOSE_ROWS columns become rows. */
@@ -186,11 +238,13 @@ static void transpose_piece(void *context, int piece, int thread)
         for (int i = first; i < end; i++)
             for (int r = r0; r < min_int(t->n_row, r0 + NR); r++)
                 t->to[(size_t)i * (size_t)t->n_row + (size_t)r] = t->from[(size_t)r * (size_t)t->n_column + (size_t)i];
+    for (size_t i = (size_t)first * (size_t)t->n_row; t->rounds && i < (size_t)end * (size_t)t->n_row; i++)
+        t->to[i] = f32_from_bf16(bf16_from_f32(t->to[i]));
 }
 
 void product_weight_grad(struct compute *c, float *dw, const float *dy, const float *x, int n_row, int n_out, int n_in)
 {
-    struct transpose t = {c->transposed, dy, n_row, n_out};
+    struct transpose t = {c->transposed, dy, n_row, n_out, c->is_bf16};
     const struct small_product p = {.out = dw,
                                     .x = c->transposed,
                                     .w = x,

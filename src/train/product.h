@@ -4,7 +4,8 @@
  * thread, a cache's worth at a time.
  * Every output is one ascending sum, long sums in parts of fixed length: the bits depend neither on the number of threads nor
  * on the pieces of work.
- * Threads: one thread calls. */
+ * With is_bf16 both operands of the products of whole matrices are rounded to bf16, and sums stay f32. A CPU that multiplies
+ * bf16 does so; another multiplies the rounded values as floats, which is slower than without. Threads: one thread calls. */
 #ifndef TRAIN_PRODUCT_H
 #define TRAIN_PRODUCT_H
 
@@ -18,8 +19,10 @@ struct compute {
     struct thread_pool *pool; /* borrowed */
     struct kernels kernels;
     int n_thread;
-    float *panels;     /* [n_thread][PRODUCT_SCRATCH] */
-    float *transposed; /* [n_transposed], of a gradient's rows */
+    float *panels; /* [n_thread][PRODUCT_SCRATCH] */
+    bool is_bf16;
+    float *
+        transposed; /* [n_transposed], of a gradient's rows; with is_bf16 also of rounded operands: n_row * n_in of a product */
     size_t n_transposed;
 };
 
@@ -43,7 +46,7 @@ struct small_product {
     const float *x, *w;
     size_t ld_out, ld_x, ld_w;
     int n_row, n_out, n_in;
-    bool columns, add;
+    bool columns, add, is_bf16; /* is_bf16: w is rounded while it is packed; x is rounded already, or by the kernel */
 };
 void product_small(const struct compute *c, const struct small_product *p, float *scratch);
 float *compute_scratch(const struct compute *c, int thread);

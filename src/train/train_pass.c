@@ -138,9 +138,11 @@ static enum mr_status create(struct train_pass *p, const struct train_pass_optio
     if (p->lora != NULL && p->lora->rank > widest)
         widest = p->lora->rank;
     const size_t turned = (size_t)p->n_row * (size_t)widest;
-    const size_t head = p->lora != NULL || p->output != p->m ? 0 : (size_t)p->head_rows * (size_t)h->n_vocab;
+    const bool turns_logits = p->lora == NULL && p->output == p->m;
+    const size_t head = turns_logits || o->is_bf16 ? (size_t)p->head_rows * (size_t)h->n_vocab : 0;
     /* norms of heads count each head as a row */
     MR_TRY(compute_init(&p->c, o->pool, o->cpu_features, o->is_forward ? 16 : turned > head ? turned : head, err));
+    p->c.is_bf16 = o->is_bf16 && !o->is_forward;
     return allocate(p, o, err);
 }
 

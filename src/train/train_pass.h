@@ -17,6 +17,7 @@ struct train_pass_options {
     int n_seq, n_tok;        /* of a micro-batch: at most, and exactly */
     bool is_forward;         /* no gradient will be asked for: layers share one memory */
     size_t memory_bytes;     /* for activations; where all layers' do not fit, they are computed twice */
+    bool is_bf16;            /* products of rounded operands (product.h); no forward pass alone */
     const struct lora *lora; /* an adapter on m, which stands still: gradients are the adapter's alone; borrowed. NULL: none */
     const struct train_model *output; /* m is a block: whose output matrix its states meet, and which stands still; borrowed */
     struct thread_pool *pool;

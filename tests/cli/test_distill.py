@@ -125,6 +125,18 @@ def test_heads_that_do_not_fit_are_refused(lesson, tmp_path):
         assert r.returncode == 1 and word in r.stderr and not out.exists(), r.stderr
 
 
+def test_bf16_learns_as_fp32(lesson, tmp_path):
+    last = []
+    for precision in ("fp32", "bf16"):
+        out = tmp_path / f"{precision}.gguf"
+        r = run(*arguments(lesson, out, "--ce", 1, "--kl", 0, "--json", "--precision", precision))
+        assert r.returncode == 0, r.stderr
+        last.append(json.loads(r.stdout)["curve"][-1]["held_out"]["cross_entropy"])
+    assert last[0] != last[1] and abs(last[0] - last[1]) < 0.02 * last[0]
+    r = run(*heads_arguments(lesson, tmp_path / "none.gguf", "--precision", "bf16"))
+    assert r.returncode == 1 and "trained in fp32" in r.stderr
+
+
 def lora_arguments(lesson, out, *more):
     return ["distill", "-m", lesson / "student.gguf", "-f", lesson / "text.txt", "-o", out, *TRAIN, "--rate", "2e-2", "--lora", 4, *more]
 

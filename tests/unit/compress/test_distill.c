@@ -226,6 +226,51 @@ static void a_head_of_eagle_learns_and_goes_on_bit_by_bit(void **state)
     close_lesson(&l);
 }
 
+static void refuse(struct lesson *l, const char *word)
+{
+    struct curve curve;
+    int64_t first;
+    struct mr_error err = {""};
+    assert_int_equal(distill_run(&l->o, &curve, &first, &err), MR_BAD_INPUT);
+    if (strstr(err.message, word) == NULL)
+        fail_msg("'%s' says nothing of %s", err.message, word);
+    free(curve.point);
+}
+
+/* Rounded products, weights in f32: another run than the other, and as fit to go on. */
+static void bf16_learns_and_goes_on_bit_by_bit(void **state)
+{
+    (void)state;
+    struct lesson l;
+    open_lesson(&l, 2);
+    run(&l, MR_OK, 0);
+    float *plain = weights_of(&l);
+    train_model_randomize(&l.student, 3);
+    l.o.is_bf16 = true;
+    run(&l, MR_OK, 0);
+    float *whole = weights_of(&l);
+    double off = 0, all = 0;
+    for (size_t i = 0; i < l.student.n_weight; i++) {
+        off += (double)(whole[i] - plain[i]) * (double)(whole[i] - plain[i]);
+        all += (double)plain[i] * (double)plain[i];
+    }
+    assert_true(off > 0 && off < 0.05 * 0.05 * all);
+    l.o.checkpoint = l.checkpoint;
+    l.stop_at = 5;
+    train_model_randomize(&l.student, 3);
+    run(&l, MR_CANCELLED, 0);
+    l.stop_at = -1;
+    train_model_randomize(&l.student, 3);
+    run(&l, MR_OK, 5);
+    assert_memory_equal(whole, l.student.w, l.student.n_weight * sizeof *whole);
+    l.o.is_bf16 = false;
+    train_model_randomize(&l.student, 3);
+    refuse(&l, "another run");
+    free(plain);
+    free(whole);
+    close_lesson(&l);
+}
+
 /* An adapter on the student, which stands still; the teacher is another model. */
 static void an_adapter_learns_and_goes_on_bit_by_bit(void **state)
 {
@@ -262,17 +307,6 @@ static void an_adapter_learns_and_goes_on_bit_by_bit(void **state)
     lora_release(&lora);
     lora_release(&again);
     close_lesson(&l);
-}
-
-static void refuse(struct lesson *l, const char *word)
-{
-    struct curve curve;
-    int64_t first;
-    struct mr_error err = {""};
-    assert_int_equal(distill_run(&l->o, &curve, &first, &err), MR_BAD_INPUT);
-    if (strstr(err.message, word) == NULL)
-        fail_msg("'%s' says nothing of %s", err.message, word);
-    free(curve.point);
 }
 
 static void what_does_not_fit_is_refused(void **state)
@@ -371,6 +405,7 @@ int main(void)
         cmocka_unit_test(every_way_of_teaching_lowers_its_loss),
         cmocka_unit_test(heads_learn_and_go_on_bit_by_bit),
         cmocka_unit_test(an_adapter_learns_and_goes_on_bit_by_bit),
+        cmocka_unit_test(bf16_learns_and_goes_on_bit_by_bit),
         cmocka_unit_test(a_head_of_eagle_learns_and_goes_on_bit_by_bit),
         cmocka_unit_test(what_does_not_fit_is_refused),
         cmocka_unit_test(a_damaged_checkpoint_is_refused),

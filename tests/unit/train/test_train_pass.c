@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "base/fp16.h"
 #include "train/adamw.h"
 
 static const char *const models[] = {TINY("llama3"), TINY("llama_yarn"), TINY("mistral"), TINY("qwen3"), TINY("gemma3")};
@@ -80,6 +81,127 @@ static void threads_and_recomputation_change_no_bit(void **state)
             free(more);
         }
         free(one);
+    }
+}
+
+static void open_bf16(struct fixture *f, const char *path, int n_thread, size_t memory)
+{
+    fixture_open(f, path, n_thread, memory);
+    train_pass_free(f->pass);
+    const struct train_pass_options o = {.n_seq = FIXTURE_SEQ,
+                                         .n_tok = FIXTURE_TOK,
+                                         .is_bf16 = true,
+                                         .memory_bytes = memory,
+                                         .pool = f->pool,
+                                         .cpu_features = fixture_cpu()};
+    assert_int_equal(train_pass_create(&f->pass, &f->model, &o, NULL), MR_OK);
+}
+
+static float as_bf16(float x) { return f32_from_bf16(bf16_from_f32(x)); }
+
+/* A kernel that rounds activations itself, as those of CPUs that multiply bf16 do: panels are [n_in][16]. */
+static void run_bf16(float *out, size_t ld_out, const void *packed, const void *x, size_t ld_x, int n_row, int n_out, int n_in)
+{
+    const uint16_t *w = packed;
+    for (int r = 0; r < n_row; r++)
+        for (int o = 0; o < n_out; o++) {
+            const float *row = (const float *)((const char *)x + (size_t)r * ld_x);
+            float sum = 0;
+            for (int k = 0; k < n_in; k++)
+                sum +=
+                    as_bf16(row[k]) * f32_from_bf16(w[((size_t)(o / 16) * (size_t)n_in + (size_t)k) * 16 + (size_t)(o % 16)]);
+            out[(size_t)r * ld_out + (size_t)o] = sum;
+        }
+}
+
+/* All three are those of operands that were rounded before; long sums in parts, outputs that fill no panel. */
+static void bf16_products_are_those_of_rounded_operands(void **state)
+{
+    (void)state;
+    const struct matmul own = {.name = "plain", .nr = 16, .activation = ACTIVATION_BF16, .run = run_bf16};
+    enum {
+        N = 13,
+        OUT = 37,
+        IN = 1100
+    };
+    struct fixture f;
+    open_bf16(&f, TINY("llama3"), 2, SIZE_MAX);
+    struct compute c;
+    assert_int_equal(compute_init(&c, f.pool, fixture_cpu(), (size_t)N * IN, NULL), MR_OK);
+    float *x = fixture_floats(N * IN), *w = fixture_floats(OUT * IN), *dy = fixture_floats(N * OUT);
+    float *got = fixture_floats(OUT * IN), *want = fixture_floats(OUT * IN);
+    for (int turn = 0; turn < 6; turn++) {
+        const int which = turn % 3, n = which == 0 ? N * OUT : which == 1 ? N * IN : OUT * IN;
+        if (turn == 3)
+            c.kernels.matmul[QUANT_BF16][ACTIVATION_BF16] = own;
+        for (int i = 0; i < OUT * IN; i++)
+            w[i] = (float)((uint32_t)i * 2654435761u >> 8) * 0x1p-24f - 0.5f;
+        for (int i = 0; i < N * IN; i++)
+            x[i] = (float)((uint32_t)i * 2246822519u >> 8) * 0x1p-24f - 0.5f;
+        for (int i = 0; i < N * OUT; i++)
+            dy[i] = (float)((uint32_t)i * 3266489917u >> 8) * 0x1p-24f - 0.5f;
+        for (int pass = 0; pass < 2; pass++) {
+            float *out = pass == 0 ? got : want;
+            c.is_bf16 = pass == 0;
+            memset(out, 0, (size_t)n * sizeof *out);
+            if (which == 0)
+                product_forward(&c, out, x, w, N, OUT, IN, false);
+            else if (which == 1)
+                product_input_grad(&c, out, dy, w, N, OUT, IN, false);
+            else
+                product_weight_grad(&c, out, dy, x, N, OUT, IN);
+            /* the second time the operands themselves are round */
+            for (int i = 0; i < N * IN; i++)
+                x[i] = as_bf16(x[i]);
+            for (int i = 0; i < OUT * IN; i++)
+                w[i] = as_bf16(w[i]);
+            for (int i = 0; i < N * OUT; i++)
+                dy[i] = as_bf16(dy[i]);
+        }
+        for (int i = 0; i < n; i++)
+            assert_true(fabsf(got[i] - want[i]) < 2e-5f);
+    }
+    free(x);
+    free(w);
+    free(dy);
+    free(got);
+    free(want);
+    compute_release(&c);
+    fixture_close(&f);
+}
+
+/* A gradient of rounded operands points where the other one does: 8 bits of a number are kept. */
+static void bf16_is_near_to_f32(void **state)
+{
+    (void)state;
+    for (int i = 0; i < N_MODELS; i++) {
+        struct fixture f, rough;
+        fixture_open(&f, models[i], 2, SIZE_MAX);
+        open_bf16(&rough, models[i], 1, SIZE_MAX);
+        const size_t n = f.model.n_weight;
+        float *want = fixture_floats(n), *got = fixture_floats(n), *again = fixture_floats(n);
+        const double loss = fixture_run(&f, want), near = fixture_run(&rough, got);
+        assert_true(fabs(near - loss) < 0.01 * loss && (near < loss || near > loss));
+        for (enum param p = 0; p < N_PARAMS; p++) {
+            const struct param_place at = train_param(&f.model, 1, p);
+            double off = 0, all = 0;
+            for (size_t k = at.at; k < at.at + (at.n_out > 0 ? param_floats(at) : 0); k++) {
+                off += (double)(got[k] - want[k]) * (double)(got[k] - want[k]);
+                all += (double)want[k] * (double)want[k];
+            }
+            if (!(off <= 0.05 * 0.05 * all))
+                fail_msg("%s: off by %g of its length", train_param_name(1, p).s, sqrt(off / all));
+        }
+        fixture_close(&rough);
+        open_bf16(&rough, models[i], 3, 0);
+        assert_true(train_pass_recomputes(rough.pass));
+        fixture_run(&rough, again);
+        assert_memory_equal(got, again, n * sizeof *got);
+        free(want);
+        free(got);
+        free(again);
+        fixture_close(&rough);
+        fixture_close(&f);
     }
 }
 
@@ -176,6 +298,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gradients_are_differences_of_the_loss),
         cmocka_unit_test(threads_and_recomputation_change_no_bit),
+        cmocka_unit_test(bf16_products_are_those_of_rounded_operands),
+        cmocka_unit_test(bf16_is_near_to_f32),
         cmocka_unit_test(a_row_sees_nothing_behind_it),
         cmocka_unit_test(a_step_down_the_gradient_lowers_the_loss),
         cmocka_unit_test(families_that_are_not_trained_are_refused),
