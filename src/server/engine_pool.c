@@ -170,7 +170,7 @@ void engine_pool_counts(struct engine_link *l, struct engine_pool_counts *out)
     *out = p->counts;
     out->n_active = out->n_standby = 0;
     for (int i = 0; i < p->n_engine; i++) {
-        out->n_active += p->engine[i].phase == POOL_ACTIVE;
+        out->n_active += p->engine[i].phase == POOL_ACTIVE && !p->engine[i].retires;
         out->n_standby += p->engine[i].phase == POOL_STANDBY && p->engine[i].index < 0;
     }
     pthread_mutex_unlock(&p->lock);
@@ -183,7 +183,7 @@ int engine_pool_processes(struct engine_link *l, struct engine_pool_process *out
     pthread_mutex_lock(&p->lock);
     for (int i = 0; i < p->n_engine; i++) {
         const struct pool_engine *e = &p->engine[i];
-        if (e->phase == POOL_ACTIVE || (e->phase == POOL_STANDBY && e->index < 0))
+        if ((e->phase == POOL_ACTIVE && !e->retires) || (e->phase == POOL_STANDBY && e->index < 0))
             out[n++] = (struct engine_pool_process){.pid = e->pid,
                                                     .index = e->index,
                                                     .n_open = e->n_open,
@@ -241,11 +241,26 @@ static const struct engine_link_kind engine_pool_kind = {.free = pool_free,
 
 bool engine_link_is_pool(const struct engine_link *l) { return l->kind == &engine_pool_kind; }
 
+static bool write_config(struct frame_buffer *out, const struct engine_config *config)
+{
+    void *to = frame_push(out, FRAME_CONFIG, 0, 0, engine_config_bytes(config));
+    if (to != NULL)
+        engine_config_write(to, config);
+    return to != NULL;
+}
+
+/* Those that retire keep theirs while others begin, where there are as many. */
+static int n_places(const struct engine_pool_options *o)
+{
+    const int n = o->config.n_active + o->n_standby;
+    return o->n_standby > 0 && n + o->config.n_active <= POOL_ENGINES_MAX ? n + o->config.n_active : n;
+}
+
 static bool prepare(struct engine_pool *p, const struct engine_pool_options *options)
 {
     *p = (struct engine_pool){.link = {&engine_pool_kind},
                               .options = *options,
-                              .n_engine = options->config.n_active + options->n_standby,
+                              .n_engine = n_places(options),
                               .wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC),
                               .event_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)};
     pthread_mutex_init(&p->lock, NULL);
@@ -253,11 +268,18 @@ static bool prepare(struct engine_pool *p, const struct engine_pool_options *opt
     pthread_mutex_init(&p->orders.one_at_a_time, NULL);
     for (int i = 0; i < p->n_engine; i++)
         p->engine[i].index = p->engine[i].fd = -1;
-    void *to = frame_push(&p->config, FRAME_CONFIG, 0, 0, engine_config_bytes(&options->config));
-    if (to == NULL || p->wake_fd < 0 || p->event_fd < 0)
-        return false;
-    engine_config_write(to, &options->config);
-    return true;
+    return write_config(&p->config, &options->config) && p->wake_fd >= 0 && p->event_fd >= 0;
+}
+
+/* For a change, or a while. The lock is held. */
+static void wait_a_while(struct engine_pool *p)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += LOOK_MS * 1000000;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    pthread_cond_timedwait(&p->changed, &p->lock, &until);
 }
 
 /* Until all active ones are there, or one cannot be. */
@@ -277,14 +299,60 @@ static enum mr_status wait_ready(struct engine_pool *p, bool (*progress)(void *c
             pthread_mutex_unlock(&p->lock);
             return status;
         }
-        struct timespec until;
-        clock_gettime(CLOCK_REALTIME, &until);
-        until.tv_nsec += LOOK_MS * 1000000;
-        until.tv_sec += until.tv_nsec / 1000000000;
-        until.tv_nsec %= 1000000000;
-        pthread_cond_timedwait(&p->changed, &p->lock, &until);
+        wait_a_while(p);
         pthread_mutex_unlock(&p->lock);
     }
+}
+
+/* Until the places are taken, or a process with the new config cannot be started. The lock is held. */
+static enum mr_status wait_renewed(struct engine_pool *p, struct mr_error *err)
+{
+    while (!p->stop && !p->rests && !pool_is_new(p)) {
+        if (p->n_failed > 0)
+            return mr_fail(err, p->failure_status, "%s", p->failure.message);
+        pthread_mutex_unlock(&p->lock);
+        pool_wake(p);
+        pthread_mutex_lock(&p->lock);
+        wait_a_while(p);
+    }
+    return MR_OK;
+}
+
+enum mr_status engine_pool_renew(struct engine_link *l, const struct engine_config *config, struct mr_error *err)
+{
+    struct engine_pool *p = of(l);
+    struct frame_buffer fresh = {0};
+    if (!write_config(&fresh, config))
+        return mr_fail(err, MR_NO_MEMORY, "no memory for engine processes");
+    pthread_mutex_lock(&p->lock);
+    if (pool_n_living(p) > p->options.config.n_active + p->options.n_standby ||
+        p->n_engine < 2 * p->options.config.n_active + 1) {
+        pthread_mutex_unlock(&p->lock);
+        frame_buffer_release(&fresh);
+        return mr_fail(err, MR_BUSY,
+                       "there is no room for more engine processes, or those of the last change still have requests");
+    }
+    struct frame_buffer old = p->config;
+    const uint64_t version = p->version;
+    p->version = ++p->n_version;
+    p->config = fresh;
+    p->renews = true;
+    p->n_failed = 0;
+    p->next_start_us = 0;
+    pool_end_standbys(p);
+    const enum mr_status status = wait_renewed(p, err);
+    p->renews = false;
+    if (status != MR_OK) {
+        p->config = old;
+        p->version = version;
+        p->n_failed = 0;
+        old = fresh;
+        pool_end_standbys(p);
+    }
+    frame_buffer_release(&old);
+    pthread_mutex_unlock(&p->lock);
+    pool_wake(p);
+    return status;
 }
 
 void engine_pool_rest(struct engine_link *l)

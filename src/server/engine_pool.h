@@ -33,6 +33,11 @@ void engine_pool_rest(struct engine_link *l);
 enum mr_status engine_pool_resume(struct engine_link *l, bool (*progress)(void *context, size_t done, size_t total),
                                   void *context, struct mr_error *err);
 
+/* From now on processes have this config, which differs from the present one in its options alone. Standbys are started with it
+ * and take the places of the active ones, one after the other; each of those goes on until its requests have ended. Returns
+ * once all places are taken. On failure the old ones stay, and the old config holds. */
+enum mr_status engine_pool_renew(struct engine_link *l, const struct engine_config *config, struct mr_error *err);
+
 /* What has happened to the processes. */
 struct engine_pool_counts {
     int32_t n_active, n_standby; /* ready */

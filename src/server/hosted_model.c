@@ -104,22 +104,30 @@ static void divide(struct mr_options *o, int32_t n, int n_cpu)
     o->pin = n > 1 ? 0 : o->pin; /* each has CPUs of its own */
 }
 
+/* Of each process. path: room for the name of a file that has none. */
+static struct engine_config pool_config(const struct hosted_model *m, const struct server_settings *s,
+                                        const struct mr_options *options, const struct pinned_prompts *pins, char path[32])
+{
+    snprintf(path, 32, "/proc/self/fd/%d", ENGINE_PROCESS_MODEL_FD);
+    struct engine_config c = {.path = m->shared_fd >= 0 ? path : m->path,
+                              .options = *options,
+                              .n_active = s->warm_active,
+                              .mlock = s->mlock,
+                              .pins = *pins};
+    divide(&c.options, s->warm_active, cpu_limit());
+    return c;
+}
+
 static enum mr_status start_pool(struct hosted_model *m, const struct server_settings *s, const struct mr_options *options,
                                  const struct pinned_prompts *pins, bool (*progress)(void *context, size_t done, size_t total),
                                  void *context, struct mr_error *err)
 {
-    char unnamed[32];
-    snprintf(unnamed, sizeof unnamed, "/proc/self/fd/%d", ENGINE_PROCESS_MODEL_FD);
-    struct engine_pool_options pool = {.config = {.path = m->shared_fd >= 0 ? unnamed : m->path,
-                                                  .options = *options,
-                                                  .n_active = s->warm_active,
-                                                  .mlock = s->mlock,
-                                                  .pins = *pins},
-                                       .n_standby = s->warm_standby,
-                                       .n_vocab = m->info.n_vocab,
-                                       .n_embd = m->info.n_embd,
-                                       .model_fd = m->shared_fd};
-    divide(&pool.config.options, s->warm_active, cpu_limit());
+    char path[32];
+    const struct engine_pool_options pool = {.config = pool_config(m, s, options, pins, path),
+                                             .n_standby = s->warm_standby,
+                                             .n_vocab = m->info.n_vocab,
+                                             .n_embd = m->info.n_embd,
+                                             .model_fd = m->shared_fd};
     m->info.threads = pool.config.options.threads * s->warm_active;
     return engine_pool_create(&m->engine, &pool, progress, context, err);
 }
@@ -167,6 +175,14 @@ static void read_processes(const void *link, struct metrics_processes *out)
 
 static void see_step(void *context, const struct mr_engine_stats *stats) { metrics_step(context, stats); }
 
+static enum mr_status give_memory(struct mr_options *options, const struct hosted_model *m, const struct server_settings *s,
+                                  struct mr_error *err)
+{
+    if (s->memory_cpu_bytes > 0)
+        return memory_pool_divide(options, m->model, s->memory_cpu_bytes, err);
+    return options->kv_tokens == 0 ? memory_pool_fit(options, m->model, memory_free_bytes(), err) : MR_OK;
+}
+
 static enum mr_status open_all(struct hosted_model *m, const struct server_settings *s,
                                bool (*progress)(void *context, size_t done, size_t total), void *context, struct mr_error *err)
 {
@@ -177,10 +193,7 @@ static enum mr_status open_all(struct hosted_model *m, const struct server_setti
     options.progress = NULL;
     options.progress_context = NULL;
     mr_model_info(m->model, &m->info);
-    if (s->memory_cpu_bytes > 0)
-        MR_TRY(memory_pool_divide(&options, m->model, s->memory_cpu_bytes, err));
-    else if (options.kv_tokens == 0)
-        MR_TRY(memory_pool_fit(&options, m->model, memory_free_bytes(), err));
+    MR_TRY(give_memory(&options, m, s, err));
     MR_TRY(open_template(m, s, err));
     MR_TRY(start_engine(m, s, &options, progress, context, err));
     m->n_ctx = engine_link_n_ctx(m->engine);
@@ -192,6 +205,9 @@ enum mr_status hosted_model_load(struct hosted_model *m, struct server *s,
                                  struct mr_error *err)
 {
     const int64_t begin_us = clock_us();
+    if (m->rests && m->opened_with != s->settings)
+        hosted_model_unload(m); /* its standby knows older ones */
+    m->opened_with = s->settings;
     MR_TRY(m->rests ? engine_pool_resume(m->engine, progress, context, err) : open_all(m, s->settings, progress, context, err));
     m->rests = false;
     metrics_set_source(m->metrics, &(struct metrics_source){.stats = read_stats,
@@ -201,6 +217,23 @@ enum mr_status hosted_model_load(struct hosted_model *m, struct server *s,
                                                             .load_s = (double)(clock_us() - begin_us) * 1e-6});
     engine_link_set_observer(m->engine, see_step, m->metrics);
     return MR_OK;
+}
+
+enum mr_status hosted_model_renew(struct hosted_model *m, const struct server_settings *s, struct mr_error *err)
+{
+    struct mr_options options = s->engine;
+    struct pinned_prompts pins = {0};
+    char path[32];
+    enum mr_status status = give_memory(&options, m, s, err);
+    if (status == MR_OK)
+        status = read_pins(&pins, m, s, &options, err);
+    if (status == MR_OK) {
+        const struct engine_config config = pool_config(m, s, &options, &pins, path);
+        status = engine_pool_renew(m->engine, &config, err);
+    }
+    pins_release(&pins);
+    m->opened_with = status == MR_OK ? s : m->opened_with;
+    return status == MR_OK ? MR_OK : mr_fail_in(err, status, "the engines of '%s' are as they were", m->name);
 }
 
 bool hosted_model_rest(struct hosted_model *m, const struct server_settings *s)

@@ -11,6 +11,9 @@ struct server_settings;
 enum mr_status hosted_model_load(struct hosted_model *m, struct server *s,
                                  bool (*progress)(void *context, size_t done, size_t total), void *context,
                                  struct mr_error *err);
+/* Engine processes with the settings, which were read again, take the place of those of the model, which is loaded. On failure
+ * those stay. */
+enum mr_status hosted_model_renew(struct hosted_model *m, const struct server_settings *s, struct mr_error *err);
 /* Free what an engine takes and keep a standby, which answers soon after the next hosted_model_load. false: there is none, or
  * the weights are not a file's that other programs could use the memory of: unload it. */
 bool hosted_model_rest(struct hosted_model *m, const struct server_settings *s);

@@ -17,6 +17,54 @@ enum {
     END_MS = 2000 /* for a process to end by itself */
 };
 
+/* Counts only grow; what is as it is now goes with the process. */
+static void add_counts(struct mr_engine_stats *sum, const struct mr_engine_stats *s)
+{
+    sum->n_steps += s->n_steps;
+    sum->step_us += s->step_us;
+    sum->n_decode_rows += s->n_decode_rows;
+    sum->n_prompt_rows += s->n_prompt_rows;
+    sum->n_draft_rows += s->n_draft_rows;
+    sum->guess_us += s->guess_us;
+    sum->n_drafts_accepted += s->n_drafts_accepted;
+    for (int i = 0; i < MR_N_SPECULATIONS; i++) {
+        sum->drafts[i].n_drafted += s->drafts[i].n_drafted;
+        sum->drafts[i].n_accepted += s->drafts[i].n_accepted;
+    }
+    sum->n_redone_rows += s->n_redone_rows;
+    sum->n_preempted += s->n_preempted;
+    sum->kv_bytes_copied += s->kv_bytes_copied;
+    sum->n_looked_up += s->n_looked_up;
+    sum->n_found += s->n_found;
+    sum->n_refused += s->n_refused;
+    sum->n_from_store += s->n_from_store;
+    sum->n_exported += s->n_exported;
+    sum->n_restored += s->n_restored;
+    sum->n_resumed += s->n_resumed;
+    sum->n_tier_damaged += s->n_tier_damaged;
+    sum->n_tier_dropped += s->n_tier_dropped;
+}
+
+/* The process is gone, or goes, and its place is free. */
+static void clear_slot(struct engine_pool *p, int slot)
+{
+    struct pool_engine *e = &p->engine[slot];
+    kill(e->pid, SIGKILL);
+    if (mem_grow(&p->corpse, &p->corpse_capacity, p->n_corpse + 1, sizeof *p->corpse))
+        p->corpse[p->n_corpse++] = e->pid;
+    else
+        waitpid(e->pid, NULL, 0);
+    close(e->fd);
+    frame_buffer_release(&e->in);
+    frame_buffer_release(&e->out);
+    add_counts(&p->gone, &e->stats);
+    e->stats = (struct mr_engine_stats){0};
+    pool_drop_order(p, e);
+    e->phase = POOL_FREE;
+    e->retires = false;
+    e->index = e->fd = -1;
+}
+
 /* -1: none. */
 static int find(const struct engine_pool *p, enum pool_phase phase, int index)
 {
@@ -50,7 +98,7 @@ static void start(struct engine_pool *p, int slot, int index)
 {
     struct pool_engine *e = &p->engine[slot];
     struct mr_error err = {{0}};
-    *e = (struct pool_engine){.index = index, .fd = -1, .for_us = e->for_us};
+    *e = (struct pool_engine){.index = index, .version = p->version, .fd = -1, .for_us = e->for_us};
     enum mr_status status = engine_spawn(&e->pid, &e->fd, p->options.model_fd, &err);
     if (status == MR_OK && !frame_feed(&e->out, p->config.bytes, p->config.tail))
         status = mr_fail(&err, MR_NO_MEMORY, "no memory for an engine process");
@@ -93,49 +141,57 @@ static void fill_place(struct engine_pool *p, int index, int64_t now_us)
     start(p, slot, index);
 }
 
+/* The active one that has the index retires where it has an old config and a standby has the present one. */
+static void retire(struct engine_pool *p, int index, int64_t now_us)
+{
+    const int slot = find(p, POOL_ACTIVE, index), next = find(p, POOL_STANDBY, -1);
+    if (slot < 0 || next < 0 || p->engine[slot].version == p->version || p->engine[next].version != p->version)
+        return;
+    p->engine[slot].retires = true;
+    p->engine[slot].index = -1;
+    p->died_us[index] = now_us;
+}
+
+bool pool_is_new(const struct engine_pool *p)
+{
+    for (int i = 0; i < p->options.config.n_active; i++) {
+        const int slot = find(p, POOL_ACTIVE, i);
+        if (slot < 0 || p->engine[slot].version != p->version)
+            return false;
+    }
+    return true;
+}
+
+/* While places are empty those that retire still take requests. */
+static void end_retired(struct engine_pool *p)
+{
+    bool all_active = true;
+    for (int i = 0; i < p->options.config.n_active; i++)
+        all_active &= find(p, POOL_ACTIVE, i) >= 0;
+    for (int i = 0; i < p->n_engine && all_active; i++)
+        if (p->engine[i].retires && p->engine[i].n_open == 0 &&
+            p->engine[i].stats.n_running == 0) /* and has said what it did */
+            clear_slot(p, i);
+}
+
 void pool_fill(struct engine_pool *p, int64_t now_us)
 {
     bool all_active = true;
     int n_standby = 0, slot;
+    end_retired(p);
+    for (int i = 0; i < p->options.config.n_active && p->renews && !p->rests; i++)
+        retire(p, i, now_us);
     for (int i = 0; i < p->options.config.n_active && !p->rests; i++) {
         if (!has_index(p, i))
             fill_place(p, i, now_us);
         all_active &= find(p, POOL_ACTIVE, i) >= 0;
     }
     for (int i = 0; i < p->n_engine; i++)
-        n_standby += p->engine[i].phase != POOL_FREE && p->engine[i].index < 0;
+        n_standby += p->engine[i].phase != POOL_FREE && p->engine[i].index < 0 && !p->engine[i].retires;
     /* A standby is started while nobody waits for an active one. */
     for (; all_active && n_standby < p->options.n_standby && now_us >= p->next_start_us; n_standby++)
         if ((slot = find(p, POOL_FREE, -1)) >= 0)
             start(p, slot, -1);
-}
-
-/* Counts only grow; what is as it is now goes with the process. */
-static void add_counts(struct mr_engine_stats *sum, const struct mr_engine_stats *s)
-{
-    sum->n_steps += s->n_steps;
-    sum->step_us += s->step_us;
-    sum->n_decode_rows += s->n_decode_rows;
-    sum->n_prompt_rows += s->n_prompt_rows;
-    sum->n_draft_rows += s->n_draft_rows;
-    sum->guess_us += s->guess_us;
-    sum->n_drafts_accepted += s->n_drafts_accepted;
-    for (int i = 0; i < MR_N_SPECULATIONS; i++) {
-        sum->drafts[i].n_drafted += s->drafts[i].n_drafted;
-        sum->drafts[i].n_accepted += s->drafts[i].n_accepted;
-    }
-    sum->n_redone_rows += s->n_redone_rows;
-    sum->n_preempted += s->n_preempted;
-    sum->kv_bytes_copied += s->kv_bytes_copied;
-    sum->n_looked_up += s->n_looked_up;
-    sum->n_found += s->n_found;
-    sum->n_refused += s->n_refused;
-    sum->n_from_store += s->n_from_store;
-    sum->n_exported += s->n_exported;
-    sum->n_restored += s->n_restored;
-    sum->n_resumed += s->n_resumed;
-    sum->n_tier_damaged += s->n_tier_damaged;
-    sum->n_tier_dropped += s->n_tier_dropped;
 }
 
 static void add_present(struct mr_engine_stats *sum, const struct mr_engine_stats *s, int n)
@@ -175,23 +231,19 @@ void pool_stats(const struct engine_pool *p, struct mr_engine_stats *out)
     out->n_waiting += p->n_waiting;
 }
 
-/* The process is gone, or goes, and its place is free. */
-static void clear_slot(struct engine_pool *p, int slot)
+int pool_n_living(const struct engine_pool *p)
 {
-    struct pool_engine *e = &p->engine[slot];
-    kill(e->pid, SIGKILL);
-    if (mem_grow(&p->corpse, &p->corpse_capacity, p->n_corpse + 1, sizeof *p->corpse))
-        p->corpse[p->n_corpse++] = e->pid;
-    else
-        waitpid(e->pid, NULL, 0);
-    close(e->fd);
-    frame_buffer_release(&e->in);
-    frame_buffer_release(&e->out);
-    add_counts(&p->gone, &e->stats);
-    e->stats = (struct mr_engine_stats){0};
-    pool_drop_order(p, e);
-    e->phase = POOL_FREE;
-    e->index = e->fd = -1;
+    int n = 0;
+    for (int i = 0; i < p->n_engine; i++)
+        n += p->engine[i].phase != POOL_FREE;
+    return n;
+}
+
+void pool_end_standbys(struct engine_pool *p)
+{
+    for (int i = 0; i < p->n_engine; i++)
+        if (p->engine[i].index < 0 && (p->engine[i].phase == POOL_OPENING || p->engine[i].phase == POOL_STANDBY))
+            clear_slot(p, i);
 }
 
 void pool_lose(struct engine_pool *p, int slot, const char *why)
@@ -199,7 +251,7 @@ void pool_lose(struct engine_pool *p, int slot, const char *why)
     struct pool_engine *e = &p->engine[slot];
     const bool was_ready = e->phase == POOL_ACTIVE || (e->phase == POOL_STANDBY && e->index < 0);
     struct mr_error err;
-    if (e->phase == POOL_ACTIVE)
+    if (e->phase == POOL_ACTIVE && e->index >= 0)
         p->died_us[e->index] = clock_us();
     clear_slot(p, slot);
     p->counts.n_died++;
@@ -215,7 +267,7 @@ void pool_lose(struct engine_pool *p, int slot, const char *why)
 void pool_rest(struct engine_pool *p)
 {
     for (int i = 0; i < p->n_engine; i++)
-        if (p->engine[i].phase != POOL_FREE && p->engine[i].index >= 0) {
+        if (p->engine[i].phase != POOL_FREE && (p->engine[i].index >= 0 || p->engine[i].retires)) {
             clear_slot(p, i);
             pool_lose_tickets(p, i);
         }

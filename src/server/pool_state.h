@@ -26,7 +26,9 @@ struct pool_engine {
     enum pool_phase phase;
     uint64_t owes; /* serial of the order that it has not answered; 0: none */
     bool has_hello;
-    int index; /* which of the active ones it is or is to be; -1: a standby */
+    int index;        /* which of the active ones it is or is to be; -1: a standby, or one that retires */
+    uint64_t version; /* of the config that it was started with */
+    bool retires;     /* another one takes its place, or has: it is active until its requests have ended */
     pid_t pid;
     int fd;
     struct frame_buffer in, out;
@@ -80,16 +82,17 @@ struct pool_event_head {
 struct engine_pool {
     struct engine_link link;
     struct engine_pool_options options;
-    struct frame_buffer config; /* the frame that each process gets first */
     pthread_t thread;
     int wake_fd, event_fd;
     struct record_queue reading; /* of who takes events */
 
     pthread_mutex_t lock; /* of what follows */
     pthread_cond_t changed;
-    bool stop, rests;
+    bool stop, rests, renews;
+    struct frame_buffer config;  /* the frame that each process gets first */
+    uint64_t version, n_version; /* of the config; how many there were */
     struct pool_engine engine[POOL_ENGINES_MAX];
-    int n_engine; /* active and standby */
+    int n_engine; /* places: active ones, standbys, and those that retire */
     struct id_map tickets;
     struct pool_orders orders;
     int n_waiting; /* tickets without a process */
@@ -119,9 +122,12 @@ void pool_wake(const struct engine_pool *p);
 /* pool_engines.c: the lock is held. */
 void pool_fill(struct engine_pool *p, int64_t now_us); /* start what is missing, and let a standby begin */
 void pool_lose(struct engine_pool *p, int slot, const char *why);
-void pool_rest(struct engine_pool *p); /* end those that are or begin to be active */
-void pool_bury(struct engine_pool *p); /* those who have died */
-void pool_end(struct engine_pool *p);  /* all; on the thread that started them, with which they die */
+void pool_end_standbys(struct engine_pool *p);
+int pool_n_living(const struct engine_pool *p);
+bool pool_is_new(const struct engine_pool *p); /* every active one has the present config */
+void pool_rest(struct engine_pool *p);         /* end those that are or begin to be active */
+void pool_bury(struct engine_pool *p);         /* those who have died */
+void pool_end(struct engine_pool *p);          /* all; on the thread that started them, with which they die */
 void pool_stats(const struct engine_pool *p, struct mr_engine_stats *out); /* of all */
 
 /* pool_orders.c: the lock is held, but by who calls pool_order and pool_orders_release. */

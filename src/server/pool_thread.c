@@ -168,10 +168,7 @@ static nfds_t list_fds(const struct engine_pool *p, struct pollfd *fd, int *slot
 
 static bool has_to_look(const struct engine_pool *p)
 {
-    int n = 0;
-    for (int i = 0; i < p->n_engine; i++)
-        n += p->engine[i].phase != POOL_FREE;
-    return p->n_corpse > 0 || p->n_waiting > 0 || n < p->n_engine;
+    return p->n_corpse > 0 || p->n_waiting > 0 || pool_n_living(p) != p->options.config.n_active + p->options.n_standby;
 }
 
 void *pool_thread_run(void *context)

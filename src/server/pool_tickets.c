@@ -18,13 +18,19 @@ static bool may_have(const struct engine_pool *p, int slot, const struct pool_ti
     return p->engine[slot].phase == POOL_ACTIVE && (t->refused_by >> slot & 1) == 0;
 }
 
-/* The one with the fewest requests; equal beginnings of prompts go the same way, where it is not much busier. -1: none. */
+/* Whoever does not retire, then the one with the fewest requests. */
+static bool is_better(const struct pool_engine *a, const struct pool_engine *b)
+{
+    return a->retires != b->retires ? b->retires : a->n_open < b->n_open;
+}
+
+/* Equal beginnings of prompts go the same way, where it is not much busier. -1: there is none. */
 static int choose(const struct engine_pool *p, const struct pool_ticket *t)
 {
     const int wanted = (int)(t->prefix % (uint64_t)p->options.config.n_active);
     int best = -1;
     for (int i = 0; i < p->n_engine; i++)
-        if (may_have(p, i, t) && (best < 0 || p->engine[i].n_open < p->engine[best].n_open))
+        if (may_have(p, i, t) && (best < 0 || is_better(&p->engine[i], &p->engine[best])))
             best = i;
     for (int i = 0; i < p->n_engine; i++)
         if (may_have(p, i, t) && p->engine[i].index == wanted && p->engine[i].n_open < p->engine[best].n_open + SLACK)

@@ -184,6 +184,19 @@ static enum mr_status tell_targets(struct server *s, struct mr_targets *targets,
     return status;
 }
 
+/* Models that load later are opened with the new settings. */
+static enum mr_status renew_engines(struct server *s, struct mr_error *err)
+{
+    enum mr_status status = MR_OK;
+    for (int i = 0; status == MR_OK && i < s->n_model; i++) {
+        if (!server_peek_model(s, &s->model[i]))
+            continue;
+        status = hosted_model_renew(&s->model[i], s->settings, err);
+        server_give_model(s, &s->model[i]);
+    }
+    return status;
+}
+
 enum mr_status server_reload(struct server *s, const struct server_settings *fresh, struct string_buffer *changed,
                              struct string_buffer *kept, struct mr_error *err)
 {
@@ -193,7 +206,8 @@ enum mr_status server_reload(struct server *s, const struct server_settings *fre
         return mr_fail(err, MR_NO_MEMORY, "no memory for the settings");
     v->values = *s->settings;
     mr_targets_of(&before, &v->values.engine);
-    settings_merge(&v->values, fresh, changed, kept);
+    const bool renews = hosted_model_has_pool(s->settings) && s->settings->warm_standby > 0;
+    const bool of_engines = settings_merge(&v->values, fresh, renews, changed, kept);
     mr_targets_of(&after, &v->values.engine);
     if (changed->n == 0) {
         free(v);
@@ -202,7 +216,9 @@ enum mr_status server_reload(struct server *s, const struct server_settings *fre
     v->before = s->versions;
     s->versions = v;
     s->settings = &v->values;
-    return memcmp(&before, &after, sizeof before) != 0 ? tell_targets(s, &after, err) : MR_OK;
+    if (memcmp(&before, &after, sizeof before) != 0)
+        MR_TRY(tell_targets(s, &after, err));
+    return of_engines ? renew_engines(s, err) : MR_OK;
 }
 
 static void forget_versions(struct server *s)

@@ -57,6 +57,7 @@ struct hosted_model {
     int64_t created; /* seconds since the epoch */
     int shared_fd;   /* of the weights that engine processes map; -1: none */
     bool rests;      /* unloaded, but for a standby process and what this one needs */
+    const struct server_settings *opened_with;
 };
 
 /* In this order, none twice. */

@@ -82,6 +82,12 @@ enum {
     SETTINGS_FILE_MAX = 256 << 10
 };
 
+enum setting_change {
+    SETTING_AT_START,    /* at the next one */
+    SETTING_WITH_ENGINE, /* where a standby takes over from each engine process, when it has; else at the next start */
+    SETTING_AT_ONCE
+};
+
 struct setting {
     const char *path;                   /* in the file: "server.port" */
     const char *flag;                   /* "port", or "no-admission" for what is true by default; also MILLRACE_PORT */
@@ -90,8 +96,8 @@ struct setting {
     const char *value;                  /* what the help calls it; NULL: the flag takes none */
     const char *help;
     enum setting_kind kind;
-    bool reloads;            /* it may change in a running server: at once, else at the next start */
-    size_t offset, n_offset; /* in struct server_settings; n_offset: of a list */
+    enum setting_change change; /* when a value that is read again in a running server counts */
+    size_t offset, n_offset;    /* in struct server_settings; n_offset: of a list */
     double low, high;
     const char *const *choice; /* ends with NULL */
     bool has_auto;             /* "auto" says the default */
@@ -137,8 +143,9 @@ enum mr_status settings_check(const struct settings *s, struct mr_error *err);
 enum mr_status settings_check_files(const struct settings *s, struct mr_error *err);
 
 /* Give `to` what of `from` may change in a running server. Texts are borrowed. Appends to `changed` the paths of what has
- * changed, and to `kept` of what differs and counts from the next start on. */
-void settings_merge(struct server_settings *to, const struct server_settings *from, struct string_buffer *changed,
+ * changed, and to `kept` of what differs and counts from the next start on. Returns whether engines have to be made anew, which
+ * is only where `renews`: where they can be. */
+bool settings_merge(struct server_settings *to, const struct server_settings *from, bool renews, struct string_buffer *changed,
                     struct string_buffer *kept);
 
 /* Append what holds, as a file that says the same, with where each value comes from. Keys in clear are left out. */

@@ -26,15 +26,20 @@ static bool is_same(const struct setting *row, const struct server_settings *a, 
     return memcmp(x + row->offset, y + row->offset, setting_field_size(row)) == 0;
 }
 
-void settings_merge(struct server_settings *to, const struct server_settings *from, struct string_buffer *changed,
+bool settings_merge(struct server_settings *to, const struct server_settings *from, bool renews, struct string_buffer *changed,
                     struct string_buffer *kept)
 {
+    bool of_engines = false;
     for (const struct setting *row = setting_table; row->path != NULL; row++) {
         if (is_same(row, to, from))
             continue;
-        struct string_buffer *told = row->reloads ? changed : kept;
-        if (row->reloads) /* no list is among these */
+        const bool with_engine = renews && row->change == SETTING_WITH_ENGINE,
+                   counts = with_engine || row->change == SETTING_AT_ONCE;
+        struct string_buffer *told = counts ? changed : kept;
+        if (counts) /* no list is among these */
             memcpy((char *)to + row->offset, (const char *)from + row->offset, setting_field_size(row));
+        of_engines |= with_engine;
         string_buffer_printf(told, "%s%s", told->n > 0 ? ", " : "", row->path);
     }
+    return of_engines;
 }

@@ -1,11 +1,12 @@
 """Deployment files: `millrace serve --config FILE`, alone with --check and in a running server."""
 import signal
 import subprocess
+import threading
 from pathlib import Path
 
 import pytest
 
-from server import MILLRACE, SMOLLM2, Server, needs_smollm2
+from server import MILLRACE, SMOLLM2, Server, needs_smollm2, processes
 
 from program import run
 
@@ -152,6 +153,47 @@ def test_engine_processes_have_new_targets_at_once(tmp_path):
         s.wait_until(lambda: "read again: scheduler.bucket_capacity\n" in s.error_text())
         assert s.post("/v1/completions", {"prompt": "Once upon a time", "max_tokens": 1}).status == 200
         s.wait_until(lambda: bucket() == 10)
+
+
+@needs_smollm2
+def test_settings_that_need_a_new_engine_count_where_a_standby_takes_over(tmp_path):
+    def write(more, standby=1):
+        path.write_text(f"warm_pool: {{standby: {standby}}}\n{more}")
+
+    def told(text):
+        s.process.send_signal(signal.SIGHUP)
+        s.wait_until(lambda: text in s.error_text())
+
+    def drafted():
+        return ask()["timings"]["draft_n"]
+
+    def ask(**more):
+        return s.post("/completion", {"prompt": "one two three " * 30, "n_predict": 12, "temperature": 0, "ignore_eos": True, **more}).json()
+
+    path = tmp_path / "deployment.yaml"
+    write("speculation: {method: 'ngram'}\n")
+    with Server("--config", path) as s:
+        s.wait_until(lambda: len(processes(s)) == 2)
+        before, first, streamed = processes(s), ask(), []
+        assert first["timings"]["draft_n"] > 0
+        thread = threading.Thread(target=lambda: streamed.append(ask(n_predict=400)))
+        thread.start()
+        s.wait_until(lambda: s.load() == 1)
+        write("speculation: {method: 'off'}\n")
+        told("read again: speculation.method\n")
+        assert drafted() == 0 and ask()["content"] == first["content"]  # beside the answer that began before
+        thread.join()
+        assert streamed[0]["tokens_predicted"] == 400 and streamed[0]["timings"]["draft_n"] > 0
+        s.wait_until(lambda: len(processes(s)) == 2 and not set(processes(s)) & set(before))
+        write("speculation: {method: 'off'}\nkv_tokens: 64\n")  # less than the context: no engine has it
+        told("the engines of")
+        assert "are as they were" in s.error_text() and drafted() == 0
+        assert s.end() == 0
+    write("speculation: {method: 'ngram'}\n", standby=0)
+    with Server("--config", path) as s:
+        write("speculation: {method: 'off'}\n", standby=0)
+        told("changed, and count from the next start on: speculation.method\n")
+        assert drafted() > 0
 
 
 @needs_smollm2

@@ -30,6 +30,7 @@ enum {
     REFUSE,        /* BUSY, but for the second of the active ones */
     REFUSE_ALL,
     TELL_ORDERS, /* its token: 100 times the adapters, and the capacity of the bucket */
+    TELL_CONFIG, /* its token: max_queue */
     HOLD,        /* says nothing until it is cancelled, then dies: who was cancelled is not waited for */
     PATIENCE_MS = 60000
 };
@@ -126,8 +127,12 @@ static int play_engine(void)
                 tell(fd, FRAME_READY, 0, 128, NULL, 0);
             } else if (head.kind == FRAME_REQUEST) {
                 wire_request_read(&r, payload);
-                answer(fd, head.ticket, r.request.prompt[0],
-                       r.request.prompt[0] == TELL_ORDERS ? told.n_adapter * 100 + told.bucket : index, config.path);
+                const int what = r.request.prompt[0];
+                answer(fd, head.ticket, what,
+                       what == TELL_ORDERS   ? told.n_adapter * 100 + told.bucket
+                       : what == TELL_CONFIG ? config.options.max_queue
+                                             : index,
+                       config.path);
             } else if (head.kind == FRAME_ORDER) {
                 obey(fd, &head, payload, index, &told);
             } else if (head.kind == FRAME_CANCEL) {
@@ -327,6 +332,56 @@ static void an_adapter_that_one_cannot_load_is_nobodys(void **state)
     engine_link_free(l);
 }
 
+static void expect_config(struct engine_link *l, uint64_t ticket, int32_t max_queue)
+{
+    for (uint64_t i = ticket; i < ticket + 4; i++) {
+        submit(l, i, TELL_CONFIG);
+        assert_int_equal(expect_answer(l, i), max_queue);
+    }
+}
+
+static void processes_with_a_new_config_take_the_places_of_the_others(void **state)
+{
+    struct engine_link *l = open_pool(2, 1, "m");
+    struct engine_pool_process before[POOL_ENGINES_MAX], after[POOL_ENGINES_MAX];
+    struct engine_pool_counts counts;
+    struct engine_config config = {.path = "m", .n_active = 2};
+    struct mr_error err;
+    int64_t retry;
+    (void)state;
+    mr_options_defaults(&config.options);
+    const int32_t max_queue = config.options.max_queue;
+    config.options.max_queue = 77;
+    submit(l, 1, HOLD); /* by one of the old ones, which stays for it */
+    submit(l, 2, DIE_ANSWERING);
+    assert_int_equal(next(l, &retry).request, 2);
+    assert_int_equal(next(l, &retry).finish, MR_FINISH_ERROR);
+    expect_config(l, 10, max_queue);
+    const int n_before = engine_pool_processes(l, before);
+    assert_int_equal(engine_pool_renew(l, &config, &err), MR_OK);
+    expect_config(l, 20, 77);
+    engine_pool_counts(l, &counts);
+    assert_int_equal(counts.n_active, 2);
+    assert_int_equal(counts.n_died, 1);
+    const int n_after = engine_pool_processes(l, after);
+    for (int i = 0; i < n_after; i++)
+        for (int j = 0; j < n_before; j++)
+            assert_int_not_equal(after[i].pid, before[j].pid);
+    config.path = "broken";
+    config.options.max_queue = 78;
+    assert_int_equal(engine_pool_renew(l, &config, &err), MR_BUSY); /* the request is still there */
+    engine_link_cancel(l, 1);
+    while (engine_pool_renew(l, &config, &err) == MR_BUSY)
+        poll(NULL, 0, 5);
+    assert_int_equal(engine_pool_renew(l, &config, &err), MR_BAD_FORMAT);
+    assert_string_equal(err.message, "it is broken");
+    expect_config(l, 30, 77);
+    config.path = "m";
+    assert_int_equal(engine_pool_renew(l, &config, &err), MR_OK);
+    expect_config(l, 40, 78);
+    engine_link_free(l);
+}
+
 static void a_cancelled_request_says_nothing_more(void **state)
 {
     struct engine_link *l = open_pool(1, 1, "m");
@@ -358,6 +413,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(an_answer_that_has_begun_ends_with_an_error),
         cmocka_unit_test(who_sends_nonsense_is_ended),
         cmocka_unit_test(a_refusal_is_everybodys),
+        cmocka_unit_test(processes_with_a_new_config_take_the_places_of_the_others),
         cmocka_unit_test(a_cancelled_request_says_nothing_more),
         cmocka_unit_test(orders_hold_for_all_and_for_those_who_come_later),
         cmocka_unit_test(an_adapter_that_one_cannot_load_is_nobodys),
