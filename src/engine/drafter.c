@@ -12,6 +12,10 @@ static const double forget = 1.0 / 512;    /* a bad record is tried again after 
 static const double likely_cost = 0.3;     /* before any is known */
 static const double likely_rate = 0.75;    /* from there on a cost that forbids drafts is measured anew now and then */
 
+static const double purse_max = 8;      /* tokens */
+static const double purse_part = 0.005; /* of a token for each that comes: speculation may cost 2 %, of which this is a part */
+static const double balance_max = 4;    /* what paid long ago does not pay for today's */
+
 enum {
     TOO_DEAR = 32 /* once in so many times */
 };
@@ -28,13 +32,28 @@ void draft_rate_observe(double *rate, int n, int n_accepted) { observe(rate, n, 
 
 void draft_record_init(struct draft_record *r, double rate) { *r = (struct draft_record){.rate = rate}; }
 
-void draft_record_observe(struct draft_record *r, int n, int n_accepted)
+static double known(double row_cost) { return row_cost > 0 ? row_cost : likely_cost; }
+
+static double at_most(double x, double most) { return x < most ? x : most; }
+
+void draft_record_observe(struct draft_record *r, int n, int n_accepted, double row_cost)
 {
     observe(&r->rate, n, n_accepted, weight);
     r->is_tried |= n > 0;
+    r->balance = at_most(r->balance + n_accepted - n * known(row_cost), balance_max);
 }
 
-static double known(double row_cost) { return row_cost > 0 ? row_cost : likely_cost; }
+bool draft_record_is_proven(const struct draft_record *r) { return r->balance > 0; }
+
+void draft_purse_init(struct draft_purse *p) { p->tokens = purse_max; }
+
+void draft_purse_earn(struct draft_purse *p, int n) { p->tokens = at_most(p->tokens + n * purse_part, purse_max); }
+
+void draft_purse_pay(struct draft_purse *p, int n, double row_cost) { p->tokens -= n * known(row_cost); }
+
+void draft_purse_take(struct draft_purse *p, int n_accepted) { p->tokens = at_most(p->tokens + n_accepted, purse_max); }
+
+bool draft_purse_has(const struct draft_purse *p) { return p->tokens > 0; }
 
 double draft_gain(double rate, int n, double row_cost)
 {
@@ -47,9 +66,11 @@ double draft_gain(double rate, int n, double row_cost)
 /* The i-th draft brings a token with probability rate^i, and pays while that is worth more than its row. Where none pays,
  * rarely one is scored nevertheless: the rate may be another answer's, the cost that of another time, and only drafts renew
  * them. */
-int draft_record_depth(struct draft_record *r, double row_cost)
+int draft_record_depth(struct draft_record *r, double row_cost, bool may_lose)
 {
     int n = 0;
+    if (!may_lose && !draft_record_is_proven(r))
+        return 0;
     for (double stays = r->rate; n < DRAFTS_MAX && stays > known(row_cost); stays *= r->rate)
         n++;
     if (n > 0)

@@ -59,20 +59,37 @@ struct draft_record {
     double rate;    /* moving average */
     bool is_tried;  /* in this answer */
     int n_too_dear; /* times that likely drafts were not worth their rows */
+    double balance; /* tokens that they brought beyond their rows' cost, as far as it is remembered */
 };
+
+/* Tokens that an engine may lose by drafts which nothing speaks for yet: a part of those that come, and what such drafts
+ * bring. Records are averages of a few drafts and begin with those of other answers; however they mislead, no more is lost. */
+struct draft_purse {
+    double tokens;
+};
+
+void draft_purse_init(struct draft_purse *p);
+/* n tokens come without drafts. */
+void draft_purse_earn(struct draft_purse *p, int n);
+/* n drafts, each of which costs row_cost, were asked for, or fewer: n below 0. */
+void draft_purse_pay(struct draft_purse *p, int n, double row_cost);
+void draft_purse_take(struct draft_purse *p, int n_accepted);
+bool draft_purse_has(const struct draft_purse *p);
 
 extern const double draft_rate_hopeful; /* before anything is known */
 
 /* rate: what other answers were like. */
 void draft_record_init(struct draft_record *r, double rate);
-/* n drafts were scored, n_accepted of them were accepted. */
-void draft_record_observe(struct draft_record *r, int n, int n_accepted);
+/* n drafts were scored, each at row_cost, n_accepted of them were accepted. */
+void draft_record_observe(struct draft_record *r, int n, int n_accepted, double row_cost);
+/* They have paid for themselves, so that they lose at most what they brought. */
+bool draft_record_is_proven(const struct draft_record *r);
 /* The same for the average over answers, of which each one counts little. */
 void draft_rate_observe(double *rate, int n, int n_accepted);
 /* Drafts that are worth their rows, 0 to DRAFTS_MAX. row_cost: of one, in units of a token that comes without drafts; 0 while
- * that is not known. An answer tries each source once; each call that gives 0 lets the rate forget a little, so that drafts
- * are tried again. */
-int draft_record_depth(struct draft_record *r, double row_cost);
+ * that is not known. may_lose: the purse has something; else those that are not proven get nothing. An answer tries each
+ * source once; each call that gives 0 because of the record lets the rate forget a little, so that drafts are tried again. */
+int draft_record_depth(struct draft_record *r, double row_cost, bool may_lose);
 /* Tokens that n drafts bring beyond what their rows cost. */
 double draft_gain(double rate, int n, double row_cost);
 

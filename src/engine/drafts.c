@@ -48,6 +48,7 @@ static double first_rate(int source, int grade)
 
 void drafts_create(struct mr_engine *e)
 {
+    draft_purse_init(&e->draft_purse);
     for (int i = 0; i < N_DRAFT_SOURCES; i++)
         for (int grade = 0; grade < DRAFT_GRADES; grade++)
             e->draft_rate[i][grade] = first_rate(i, grade);
@@ -225,8 +226,24 @@ static double draft_cost(const struct mr_engine *e, int source, const struct ste
 struct guess {
     int32_t token[DRAFTS_MAX];
     int n, source, grade;
-    double gain; /* tokens */
+    double cost, gain; /* tokens */
 };
+
+static int depth(const struct mr_engine *e, struct draft_record *r, double cost)
+{
+    return draft_record_depth(r, cost, draft_purse_has(&e->draft_purse));
+}
+
+/* n drafts of the sequence cost so much each; the purse lends what its record does not cover. */
+static void pay(struct mr_engine *e, struct sequence *s, int source, int grade, double cost, int n)
+{
+    s->draft_source = (enum draft_source)source;
+    s->draft_grade = grade;
+    s->draft_cost = cost;
+    s->draft_is_lent = !e->drafter[source].always && !draft_record_is_proven(&s->drafts[source][grade]);
+    if (s->draft_is_lent)
+        draft_purse_pay(&e->draft_purse, n, cost);
+}
 
 /* The most that drafts of the source could bring: those of its best grade. */
 static double hope(const struct mr_engine *e, const struct sequence *s, int source, double cost, int n_max)
@@ -247,12 +264,13 @@ static void ask(struct mr_engine *e, struct sequence *s, struct draft_view *view
     view->state = s->draft_state[out->source];
     view->grade = 0;
     if (d->token_us != NULL)
-        n_max = lesser(n_max, draft_record_depth(&s->drafts[out->source][0], cost));
+        n_max = lesser(n_max, depth(e, &s->drafts[out->source][0], cost));
     const int n = n_max > 0 ? d->propose(d->context, view, out->token, n_max) : 0;
     struct draft_record *r = &s->drafts[out->source][view->grade];
     out->grade = view->grade;
-    out->n = n == 0 || d->always || d->token_us != NULL ? n : lesser(n, draft_record_depth(r, cost));
+    out->n = n == 0 || d->always || d->token_us != NULL ? n : lesser(n, depth(e, r, cost));
     out->n = n_valid(e, out->token, out->n);
+    out->cost = cost;
     out->gain = d->always ? INFINITY : draft_gain(r->rate, out->n, cost);
 }
 
@@ -290,8 +308,7 @@ static int propose_alone(struct mr_engine *e, struct sequence *s, const struct s
     if (room <= 0)
         return 0;
     const struct guess best = choose(e, s, plain, room);
-    s->draft_source = (enum draft_source)best.source;
-    s->draft_grade = best.grade;
+    pay(e, s, best.source, best.grade, best.cost, best.n);
     memcpy(s->token + s->n_token, best.token, (size_t)best.n * sizeof *best.token);
     return best.n;
 }
@@ -302,7 +319,7 @@ static int depth_of(const struct mr_engine *e, struct sequence *s, int source, d
     const int room = room_behind(e, s, n_max);
     if (room <= 0 || s->n_draft > 0 || s->n_token == s->request->n_prompt || !serves(e, s, source))
         return 0;
-    return e->drafter[source].always ? room : lesser(room, draft_record_depth(&s->drafts[source][0], cost));
+    return e->drafter[source].always ? room : lesser(room, depth(e, &s->drafts[source][0], cost));
 }
 
 /* Returns the drafts that came. */
@@ -313,20 +330,24 @@ static int propose_together(struct mr_engine *e, int n, int source, const struct
     int n_ask = 0, n_came = 0;
     for (int i = 0; i < n; i++) {
         struct sequence *s = &e->slot[e->order[i]];
-        const int depth = depth_of(e, s, source, cost, room);
-        if (depth > 0)
-            e->ask[n_ask++] = (struct draft_ask){.s = s, .n_max = depth};
+        const int n_max = n_ask < room ? depth_of(e, s, source, cost, room) : 0;
+        if (n_max == 0)
+            continue;
+        e->ask[n_ask++] = (struct draft_ask){.s = s, .n_max = n_max};
+        pay(e, s, source, 0, cost, n_max);
     }
-    for (int i = 0; i < n_ask; i++)
-        e->ask[i].n_max = lesser(e->ask[i].n_max, room / n_ask);
-    if (n_ask == 0 || room < n_ask)
+    if (n_ask == 0)
         return 0;
+    for (int i = 0; i < n_ask; i++) {
+        const int n_max = lesser(e->ask[i].n_max, room / n_ask);
+        pay(e, e->ask[i].s, source, 0, cost, n_max - e->ask[i].n_max);
+        e->ask[i].n_max = n_max;
+    }
     d->propose_all(d->context, e->ask, n_ask);
     for (int i = 0; i < n_ask; i++) {
         struct sequence *s = e->ask[i].s;
         s->n_draft = n_valid(e, s->token + s->n_token, e->ask[i].n);
-        s->draft_source = (enum draft_source)source;
-        s->draft_grade = 0;
+        pay(e, s, source, 0, cost, s->n_draft - e->ask[i].n_max);
         n_came += s->n_draft;
     }
     return n_came;
@@ -335,6 +356,7 @@ static int propose_together(struct mr_engine *e, int n, int source, const struct
 void drafts_propose(struct mr_engine *e, int n, const struct step_shape *plain, int room)
 {
     const int64_t begin_us = clock_us();
+    draft_purse_earn(&e->draft_purse, n);
     for (int i = 0; i < n; i++) {
         struct sequence *s = &e->slot[e->order[i]];
         const int share = (room + n - i - 1) / (n - i);
@@ -358,7 +380,9 @@ void drafts_judge(struct mr_engine *e, struct sequence *s, int n_accepted)
     if (s->draft_state[DRAFT_LOOKAHEAD] != NULL)
         lookahead_observe(s->draft_state[DRAFT_LOOKAHEAD], s->draft_source == DRAFT_LOOKAHEAD ? n_accepted : 0);
     if (s->n_draft > 0) {
-        draft_record_observe(&s->drafts[s->draft_source][s->draft_grade], s->n_draft, n_accepted);
+        draft_record_observe(&s->drafts[s->draft_source][s->draft_grade], s->n_draft, n_accepted, s->draft_cost);
+        if (s->draft_is_lent)
+            draft_purse_take(&e->draft_purse, n_accepted);
         draft_rate_observe(&e->draft_rate[s->draft_source][s->draft_grade], s->n_draft, n_accepted);
         e->stats.drafts[sources[s->draft_source].method].n_drafted += s->n_draft;
         e->stats.drafts[sources[s->draft_source].method].n_accepted += n_accepted;

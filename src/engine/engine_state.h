@@ -71,7 +71,9 @@ struct sequence {
     int n_draft; /* which stand at token[n_token] until the sampler has spoken */
     enum draft_source draft_source;
     int draft_grade;
-    bool has_window; /* rows in a sequence of their own (windows.c): */
+    double draft_cost;  /* of each of them, in tokens without drafts; 0: not known */
+    bool draft_is_lent; /* by the engine's purse */
+    bool has_window;    /* rows in a sequence of their own (windows.c): */
     kv_seq window_kv;
     int first_window;           /* of the batch's logits, those of its guesses */
     int first_logits, n_score;  /* of the batch's logits, those of prompt tokens */
@@ -122,6 +124,7 @@ struct mr_engine {
     struct lookup_memory lookup;
     struct drafter drafter[N_DRAFT_SOURCES];          /* propose NULL: none */
     double draft_rate[N_DRAFT_SOURCES][DRAFT_GRADES]; /* over answers */
+    struct draft_purse draft_purse;
     struct fair_share shares[2]; /* [request_record.background]: those requests compete among themselves alone */
     struct step_cost cost;
     struct admission admission;

@@ -132,8 +132,8 @@ static void whoever_is_wrong_is_hardly_asked(void **state)
     draft_record_init(&r, draft_rate_hopeful);
     int n_drafted = 0;
     for (int i = 0; i < 1000; i++) {
-        const int n = draft_record_depth(&r, 0.3);
-        draft_record_observe(&r, n, 0);
+        const int n = draft_record_depth(&r, 0.3, true);
+        draft_record_observe(&r, n, 0, 0.3);
         n_drafted += n;
     }
     assert_in_range(n_drafted, 10, 60);
@@ -144,14 +144,34 @@ static void whoever_is_right_is_asked_for_more(void **state)
     (void)state;
     struct draft_record r;
     draft_record_init(&r, draft_rate_hopeful);
-    assert_in_range(draft_record_depth(&r, 0.3), 2, 8);
+    assert_in_range(draft_record_depth(&r, 0.3, true), 2, 8);
     for (int i = 0; i < 5; i++)
-        draft_record_observe(&r, 5, 5);
-    assert_int_equal(draft_record_depth(&r, 0.3), DRAFTS_MAX);
+        draft_record_observe(&r, 5, 5, 0.3);
+    assert_int_equal(draft_record_depth(&r, 0.3, true), DRAFTS_MAX);
     draft_record_init(&r, draft_rate_hopeful);
-    assert_int_equal(draft_record_depth(&r, 1.0), 1); /* the cost may be that of another time */
-    draft_record_observe(&r, 1, 0);
-    assert_int_equal(draft_record_depth(&r, 1.0), 0);
+    assert_int_equal(draft_record_depth(&r, 1.0, true), 1); /* the cost may be that of another time */
+    draft_record_observe(&r, 1, 0, 1.0);
+    assert_int_equal(draft_record_depth(&r, 1.0, true), 0);
+}
+
+static void an_empty_purse_stops_all_but_who_paid_for_himself(void **state)
+{
+    (void)state;
+    struct draft_purse purse;
+    struct draft_record r;
+    draft_purse_init(&purse);
+    draft_record_init(&r, draft_rate_hopeful);
+    int n = 0;
+    for (; draft_purse_has(&purse); n++)
+        draft_purse_pay(&purse, 1, 0.5);
+    assert_in_range(n, 10, 20);
+    assert_int_equal(draft_record_depth(&r, 0.3, draft_purse_has(&purse)), 0);
+    draft_record_observe(&r, 4, 4, 0.3);
+    assert_true(draft_record_depth(&r, 0.3, false) > 0);
+    draft_record_observe(&r, 20, 0, 0.3); /* what was brought is lost again */
+    assert_int_equal(draft_record_depth(&r, 0.3, false), 0);
+    draft_purse_earn(&purse, 1000);
+    assert_true(draft_purse_has(&purse));
 }
 
 static void forced_text_is_drafted(void **state)
@@ -341,6 +361,7 @@ int main(void)
         cmocka_unit_test(wrong_drafts_change_nothing),
         cmocka_unit_test(whoever_is_wrong_is_hardly_asked),
         cmocka_unit_test(whoever_is_right_is_asked_for_more),
+        cmocka_unit_test(an_empty_purse_stops_all_but_who_paid_for_himself),
         cmocka_unit_test(what_repeats_is_drafted),
         cmocka_unit_test(a_prediction_is_drafted_and_found_again),
         cmocka_unit_test(memory_of_indices_is_counted_and_bounded),
