@@ -15,6 +15,7 @@ enum {
     ADD_OUTS = 256,
     ADD_FLOATS = ADD_ROWS * ADD_OUTS,
     SCRATCH_FLOATS = PANEL_FLOATS + ADD_FLOATS,
+    THIN_OUTS = 4 * NR,
     PIECE_ROWS = 1536, /* enough for panels that each piece packs again: a panel costs a hundredth of what it is used for */
     ROUND_PIECE = 1 << 14,
     TRANSPOSE_ROWS = 32
@@ -132,7 +133,8 @@ void product_small(const struct compute *c, const struct small_product *p, float
     }
 }
 
-/* A product cut into pieces by outputs; one of very many rows by rows, which would otherwise be read once for each piece. */
+/* A product cut into pieces by outputs; one of very many rows by rows, which would otherwise be read once for each piece, and
+ * so one of few outputs, which would keep one thread busy. */
 struct cut {
     const struct compute *c;
     struct small_product whole;
@@ -182,8 +184,10 @@ static void run(struct compute *c, const struct small_product *p)
     const int share = p->n_out / (4 * c->n_thread) / NR * NR, most = outs_at_once(p->n_in);
     struct cut cut = {c, *p, p->n_row, share < NR ? NR : min_int(share, most)};
     cut.whole.is_bf16 = c->is_bf16;
-    if (p->n_row >= 4 * c->n_thread * PIECE_ROWS) {
-        cut.rows = PIECE_ROWS;
+    const bool is_thin = p->n_out <= THIN_OUTS && p->n_row >= 2 * ADD_ROWS;
+    if (is_thin || p->n_row >= 4 * c->n_thread * PIECE_ROWS) {
+        const int rows = (p->n_row / (4 * c->n_thread) / ADD_ROWS + 1) * ADD_ROWS;
+        cut.rows = is_thin ? min_int(rows, PIECE_ROWS) : PIECE_ROWS;
         cut.outs = p->n_out;
         pool_run(c->pool, multiply_piece, &cut, (p->n_row - 1) / cut.rows + 1);
     } else
