@@ -19,7 +19,7 @@ enum {
 };
 
 struct eval_arguments {
-    const char *file, *base, *plot;
+    const char *file, *base, *plot, *log_samples;
     struct argument_list tasks;
     int stride;
     bool json;
@@ -44,6 +44,12 @@ static const struct argument eval_argument[] = {
      .help = "A task, as JSON lines in the form of lm-eval's --log_samples; may be given more than once",
      .parse = argument_append,
      .offset = FIELD(tasks)},
+    {.name = "log-samples",
+     .value = "FILE",
+     .help =
+         "Write how each item of the tasks came out, as JSON lines: the log-likelihoods of its continuations, or the answer",
+     .parse = argument_string,
+     .offset = FIELD(log_samples)},
     {.name = "stride",
      .value = "N",
      .help = "Tokens that each window of the text scores (default: half a window)",
@@ -64,9 +70,23 @@ static void name_of(char *out, const char *path)
     snprintf(out, EVALUATION_NAME_BYTES, "%.*s", end != NULL && end - stem < 63 ? (int)(end - stem) : 63, stem);
 }
 
+struct audience {
+    struct progress_bar bar;
+    const char *model;           /* at work */
+    struct string_buffer *lines; /* of --log-samples; NULL: none are asked for */
+};
+
 static bool go_on(void *context, const char *what, int64_t done, int64_t total)
 {
-    return progress_bar_show(context, what, done, total);
+    struct audience *a = context;
+    return progress_bar_show(&a->bar, what, done, total);
+}
+
+static void hear(void *context, const char *task, const struct task_sample *sample)
+{
+    const struct audience *a = context;
+    if (a->lines != NULL)
+        eval_sample_line(a->lines, a->model, task, sample);
 }
 
 static enum mr_status open_file(struct mr_model **out, const char *path, int precision, const struct model_arguments *m,
@@ -81,21 +101,24 @@ static enum mr_status open_file(struct mr_model **out, const char *path, int pre
 }
 
 static enum mr_status evaluate_all(struct evaluation *out, const char *const *path, int n, struct evaluation_plan *plan,
-                                   const char *base, const struct model_arguments *m, struct mr_error *err)
+                                   const char *base, struct string_buffer *lines, const struct model_arguments *m,
+                                   struct mr_error *err)
 {
     struct mr_model *model;
-    struct progress_bar bar;
-    progress_bar_begin(&bar);
+    struct audience audience = {.lines = lines};
+    progress_bar_begin(&audience.bar);
     plan->go_on = go_on;
-    plan->context = &bar;
+    plan->hear = hear;
+    plan->context = &audience;
     enum mr_status status = base != NULL ? open_file(&plan->base, base, MR_PRECISION_FP32, m, err) : MR_OK;
     for (int i = 0; i < n && status == MR_OK; i++) {
         name_of(out[i].name, path[i]);
+        audience.model = out[i].name;
         status = open_file(&model, path[i], m->precision, m, err);
         if (status != MR_OK)
             break;
         status = evaluate(&out[i], model, plan, err);
-        progress_bar_end(&bar);
+        progress_bar_end(&audience.bar);
         mr_model_close(model);
         if (status != MR_OK && status != MR_CANCELLED)
             mr_fail_in(err, status, "%s", path[i]);
@@ -130,10 +153,11 @@ static int eval(const struct eval_arguments *a, const struct model_arguments *m,
                 const char *command)
 {
     struct mr_error err = {{0}};
-    struct string_buffer text;
+    struct string_buffer text, lines;
     struct eval_tasks tasks = {0};
     struct evaluation *e = mem_zero_array((size_t)n, sizeof *e);
     string_buffer_init(&text);
+    string_buffer_init(&lines);
     interrupt_install();
     enum mr_status status = e != NULL ? eval_tasks_read(&tasks, &a->tasks, &err) : mr_fail(&err, MR_NO_MEMORY, "no memory");
     if (status == MR_OK && a->file != NULL)
@@ -149,12 +173,15 @@ static int eval(const struct eval_arguments *a, const struct model_arguments *m,
                                    .task_name = tasks.name,
                                    .n_task = tasks.n};
     if (status == MR_OK)
-        status = evaluate_all(e, path, n, &plan, a->base, m, &err);
+        status = evaluate_all(e, path, n, &plan, a->base, a->log_samples != NULL ? &lines : NULL, m, &err);
+    if (status == MR_OK && a->log_samples != NULL)
+        status = write_output(a->log_samples, &lines, &err);
     if (status == MR_OK && a->plot != NULL)
         status = draw(e, n, a->plot, &err);
     const int result = status == MR_OK ? print(e, n, a->json, command) : output_fail_status(command, status, &err);
     eval_tasks_release(&tasks);
     string_buffer_release(&text);
+    string_buffer_release(&lines);
     free(e);
     return result;
 }
@@ -186,6 +213,8 @@ int command_eval(int argc, char **argv)
         return arguments_fail(argv[0], "nothing to measure: give a text (--file) or tasks (--tasks)");
     if (a.base != NULL && a.file == NULL)
         return arguments_fail(argv[0], "--base: models are compared along a text (--file)");
+    if (a.log_samples != NULL && a.tasks.n == 0)
+        return arguments_fail(argv[0], "--log-samples: there are no items without tasks (--tasks)");
     const int window = m.ctx_size > 0 ? m.ctx_size : EVALUATION_WINDOW;
     if (window < 3 || a.stride > window - 2)
         return arguments_fail(argv[0], "--stride: %d is not from 1 to %d, two tokens less than the window", a.stride,

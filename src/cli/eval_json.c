@@ -1,6 +1,10 @@
 /* eval_json.c: the members that docs/compression.md lists. */
 #include "cli/eval_json.h"
 
+#include <stdlib.h>
+
+#include "measure/continuation.h"
+
 static json_t *mean(const struct token_mean *m) { return json_pack("{s:f,s:f}", "mean", m->mean, "stderr", m->error); }
 
 static json_t *rate(const struct task_rate *r)
@@ -58,4 +62,33 @@ json_t *eval_json(const struct evaluation *e, int n)
     for (int i = 0; i < n; i++)
         json_array_append_new(all, one(&e[i]));
     return all;
+}
+
+static json_t *responses(const struct task_sample *s)
+{
+    json_t *all = json_array();
+    if (s->score == NULL)
+        json_array_append_new(all, json_string(s->answer));
+    for (int i = 0; s->score != NULL && i < s->of->n_choice; i++)
+        json_array_append_new(all, json_pack("[f,b]", s->score[i].log_p, (int)s->score[i].is_greedy));
+    return all;
+}
+
+void eval_sample_line(struct string_buffer *out, const char *model, const char *task, const struct task_sample *s)
+{
+    json_t *o = json_pack("{s:s,s:s,s:i,s:o}", "model", model, "task", task, "doc_id", s->item, "filtered_resps", responses(s));
+    if (s->score != NULL) {
+        json_object_set_new(o, "target", json_integer(s->of->gold));
+        json_object_set_new(o, "acc", json_integer(s->is_right));
+        json_object_set_new(o, "acc_norm", json_integer(s->is_right_norm));
+    } else {
+        json_object_set_new(o, "target", json_string(s->of->target));
+        json_object_set_new(o, "exact_match", json_integer(s->is_right));
+    }
+    char *line = json_dumps(o, JSON_COMPACT | JSON_REAL_PRECISION(10));
+    out->failed = out->failed || line == NULL;
+    if (line != NULL)
+        string_buffer_printf(out, "%s\n", line);
+    free(line);
+    json_decref(o);
 }

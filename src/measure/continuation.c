@@ -138,6 +138,8 @@ static enum mr_status score_text(struct continuation_score *out, struct continua
     } else {
         MR_TRY(encode(whole, s, text, n, err));
         MR_TRY(encode(context, s, text, n_context_bytes, err));
+        if (context->n < whole->n) /* where a token lies over the border, the context keeps its own */
+            memcpy(whole->id, context->id, context->n * sizeof *whole->id);
     }
     const size_t n_context = context->n < whole->n ? context->n : whole->n - 1;
     const size_t cut = whole->n > (size_t)s->n_ctx + 1 ? whole->n - (size_t)s->n_ctx - 1 : 0;

@@ -19,7 +19,8 @@ struct continuation_score {
 };
 
 /* As lm-eval does it: blanks at the context's end belong to the continuation; both are tokenised together, and what is
- * behind as many tokens as the context alone has is the continuation. Control tokens in the texts are such. */
+ * behind as many tokens as the context alone has is the continuation, scored behind the tokens of the context alone. Control
+ * tokens in the texts are such. */
 enum mr_status continuation_score(struct continuation_score *out, struct continuation_scorer *s, const char *context,
                                   const char *continuation, struct mr_error *err);
 

@@ -16,6 +16,13 @@ static bool go_on(void *context, int64_t done, int64_t total)
     return l->plan->go_on == NULL || l->plan->go_on(l->plan->context, l->what, done, total);
 }
 
+static void hear(void *context, const struct task_sample *sample)
+{
+    const struct listener *l = context;
+    if (l->plan->hear != NULL)
+        l->plan->hear(l->plan->context, l->what, sample);
+}
+
 static int window_of(const struct mr_model *model, const struct evaluation_plan *plan)
 {
     const int trained = model_info(model->model)->n_ctx_train;
@@ -61,7 +68,8 @@ enum mr_status evaluate(struct evaluation *out, struct mr_model *model, const st
         MR_TRY(measure_text(out, model, plan, err));
     for (int i = 0; i < plan->n_task; i++) {
         struct listener listener = {plan, plan->task_name[i]};
-        const struct task_options options = {.n_ctx = window_of(model, plan), .go_on = go_on, .context = &listener};
+        const struct task_options options = {
+            .n_ctx = window_of(model, plan), .hear = hear, .go_on = go_on, .context = &listener};
         snprintf(out->task_name[i], sizeof out->task_name[i], "%.63s", plan->task_name[i]);
         const enum mr_status status = task_run(&out->task[i], &plan->task[i], model, &options, err);
         if (status != MR_OK)

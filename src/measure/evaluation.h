@@ -24,6 +24,7 @@ struct evaluation_plan {
     int32_t n_adapter;
     /* What is at work ("text", a task's name), done and in all; false: stop. NULL: nobody listens. */
     bool (*go_on)(void *context, const char *what, int64_t done, int64_t total);
+    void (*hear)(void *context, const char *task, const struct task_sample *sample); /* of each item; NULL: nobody listens */
     void *context;
 };
 

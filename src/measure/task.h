@@ -44,8 +44,20 @@ struct task_result {
     struct task_rate exact;    /* of generated answers */
 };
 
+struct continuation_score; /* continuation.h */
+
+/* How one item came out. */
+struct task_sample {
+    int item; /* its number in the task */
+    const struct task_item *of;
+    const struct continuation_score *score; /* [of->n_choice]; NULL: an answer was generated */
+    const char *answer;
+    bool is_right, is_right_norm; /* by acc or exact; by acc_norm */
+};
+
 struct task_options {
-    int n_ctx; /* tokens; what is longer loses its beginning */
+    int n_ctx;                                                     /* tokens; what is longer loses its beginning */
+    void (*hear)(void *context, const struct task_sample *sample); /* of each item; NULL: nobody listens */
     bool (*go_on)(void *context, int64_t done, int64_t total);
     void *context;
 };

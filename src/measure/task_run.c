@@ -29,9 +29,17 @@ struct runner {
     int n_done;
     int n_choice, n_right, n_right_norm; /* of choices */
     int n_generated, n_exact;
-    uint64_t *request;            /* [t->n] of generated answers */
-    struct string_buffer *answer; /* [t->n] */
+    uint64_t *request;                /* [t->n] of generated answers */
+    struct string_buffer *answer;     /* [t->n] */
+    struct continuation_score *score; /* of the item at work */
 };
+
+static void hear(const struct runner *r, struct task_sample sample)
+{
+    sample.item = (int)(sample.of - r->t->item);
+    if (r->o->hear != NULL)
+        r->o->hear(r->o->context, &sample);
+}
 
 static enum mr_status tell(struct runner *r, struct mr_error *err)
 {
@@ -55,28 +63,36 @@ static enum mr_status run_choices(struct runner *r, const struct task_item *item
 {
     int best = 0, best_norm = 0;
     double most = 0, most_norm = 0;
-    struct continuation_score score = {0};
     for (int i = 0; i < item->n_choice; i++) {
-        MR_TRY(continuation_score(&score, scorer, item->choice[i].context, item->choice[i].continuation, err));
-        const double norm = score.log_p / n_characters(item->choice[i].continuation);
-        if (i == 0 || score.log_p > most) {
+        MR_TRY(continuation_score(&r->score[i], scorer, item->choice[i].context, item->choice[i].continuation, err));
+        const double log_p = r->score[i].log_p, norm = log_p / n_characters(item->choice[i].continuation);
+        if (i == 0 || log_p > most) {
             best = i;
-            most = score.log_p;
+            most = log_p;
         }
         if (i == 0 || norm > most_norm) {
             best_norm = i;
             most_norm = norm;
         }
     }
+    const bool is_alone = item->n_choice == 1, is_right = is_alone ? r->score[0].is_greedy : best == item->gold,
+               is_right_norm = is_alone ? is_right : best_norm == item->gold;
     r->n_choice++;
-    r->n_right += item->n_choice == 1 ? score.is_greedy : best == item->gold;
-    r->n_right_norm += item->n_choice == 1 ? score.is_greedy : best_norm == item->gold;
+    r->n_right += is_right;
+    r->n_right_norm += is_right_norm;
+    hear(r, (struct task_sample){.of = item, .score = r->score, .is_right = is_right, .is_right_norm = is_right_norm});
     return tell(r, err);
 }
 
 static enum mr_status run_all_choices(struct runner *r, struct mr_error *err)
 {
     struct continuation_scorer *scorer;
+    int most = 0;
+    for (int i = 0; i < r->t->n; i++)
+        most = r->t->item[i].n_choice > most ? r->t->item[i].n_choice : most;
+    r->score = mem_zero_array((size_t)most, sizeof *r->score);
+    if (r->score == NULL)
+        return mr_fail(err, MR_NO_MEMORY, "no memory for the scores");
     MR_TRY(continuation_scorer_create(&scorer, r->model, r->o->n_ctx, err));
     enum mr_status status = MR_OK;
     for (int i = 0; i < r->t->n && status == MR_OK; i++)
@@ -136,7 +152,10 @@ static enum mr_status take_event(struct runner *r, const struct mr_event *event,
     if (event->finish == MR_FINISH_NONE)
         return MR_OK;
     r->n_generated++;
-    r->n_exact += is_equal(r->answer[i].s != NULL ? r->answer[i].s : "", r->t->item[i].target);
+    const char *answer = r->answer[i].s != NULL ? r->answer[i].s : "";
+    const bool is_right = is_equal(answer, r->t->item[i].target);
+    r->n_exact += is_right;
+    hear(r, (struct task_sample){.of = &r->t->item[i], .answer = answer, .is_right = is_right});
     string_buffer_release(&r->answer[i]);
     return tell(r, err);
 }
@@ -197,6 +216,7 @@ enum mr_status task_run(struct task_result *out, const struct task *t, struct mr
         string_buffer_release(&r.answer[i]);
     free(r.request);
     free(r.answer);
+    free(r.score);
     if (status == MR_OK)
         *out = (struct task_result){r.n_choice, r.n_generated, task_rate_of(r.n_right, r.n_choice),
                                     task_rate_of(r.n_right_norm, r.n_choice), task_rate_of(r.n_exact, r.n_generated)};
