@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """What guessed tokens bring, by method and task, and under load, into docs/speculation.md and docs/speculation.svg.
 
-    bench/speculation.py models/SmolLM2-135M-Instruct.Q4_1.gguf [--draft-model FILE] [--cases tasks,load,acceptance] [--rounds 3] [--requests 300]
+    bench/speculation.py models/SmolLM2-135M-Instruct.Q4_1.gguf [--draft-model FILE] [--cases tasks,batches,load,acceptance] [--rounds 3] [--requests 300]
 
-tasks: one stream at a time, greedy, each task by every method in turn; what a method brings is the median over the rounds of its rate over
-that of the plain run beside it. The tokens must be the same: the script ends where they are not. load: first questions of real
+tasks: `millrace bench --speculation`, one stream at a time, greedy, each task by every method beside a plain run, whose tokens must be the same; and a question that was asked
+before, by a server. batches: the same with more answers at a time, and the plot of it. load: first questions of real
 conversations, asked by 1, 4, 16 and 32 clients, by a server with `--speculation auto` and by one without, in turn. Every question comes to a server once, so
-that no answer is guessed from itself, but for the task that is about that. acceptance: `millrace bench --replay`, guesses that are right in so many of a
+that no answer is guessed from itself. acceptance: `millrace bench --replay`, guesses that are right in so many of a
 hundred tokens, for one answer at a time, and for more at 70; any model, whose figures stand beside those of others. build/speculation.json keeps the
 figures: without a model the page is written again from it."""
 import argparse
@@ -22,88 +22,53 @@ from batch import Online, questions
 from page import ROOT, cpu_name, draw, write_part
 from serving import ask, running
 
-TEXT = """The water wheel of a mill turns because the stream that is led to it through the millrace is heavy and falls. A breastshot wheel is met at the height of
-its axle, an overshot one at its top, and an undershot one dips its paddles into the stream. The miller opens the sluice in the morning, lets the wheel
-gather speed, and only then lowers the stones on each other, because stones without grain between them strike fire."""
-CODE = """def total(prices, tax):
-    result = 0
-    for price in prices:
-        if price < 0:
-            raise ValueError("a price is negative")
-        result = result + price
-    return result * (1 + tax)
-
-
-def mean(prices):
-    if len(prices) == 0:
-        raise ValueError("there are no prices")
-    return total(prices, 0) / len(prices)
-"""
-RECORDS = "\n".join(f"{name}, {age} years old, lives in {city} and works as a {job}." for name, age, city, job in (
-    ("Ada Miller", 34, "Bergen", "carpenter"), ("Tom Weir", 51, "Utrecht", "teacher"), ("Ines Costa", 28, "Porto", "nurse"),
-    ("Karl Bauer", 45, "Graz", "baker"), ("Mia Virtanen", 39, "Turku", "pilot")))
-SCHEMA = {"type": "array", "minItems": 5, "maxItems": 5, "items": {"type": "object", "required": ["name", "age", "city", "job"], "additionalProperties": False, "properties": {
-    "name": {"type": "string"}, "age": {"type": "integer"}, "city": {"type": "string"}, "job": {"type": "string"}}}}
-QUESTION = "Explain in some paragraphs how a water mill works and what a millrace is for."
-# name: (question, tokens, further fields)
-TASKS = {
-    "quote": (f"Repeat this text word for word, twice:\n\n{TEXT}", 256, {}),
-    "edit code": (f"Rewrite this code with the variable `result` renamed to `amount`. Answer with the code only.\n\n{CODE}", 200, {}),
-    "JSON from a document": (f"Write these people as JSON:\n\n{RECORDS}", 256, {"response_format": {"type": "json_schema", "json_schema": {"name": "people", "schema": SCHEMA}}}),
-    "prediction, 90 % right": (QUESTION, 256, {"prediction": None}),  # made of the plain answer
-    "asked again": (QUESTION + " Be brief.", 256, {"again": True}),
-    "chat": ("What should I look at when I buy a used bicycle?", 256, {}),
-    "long answer": ("Write a long story about a miller and a river.", 1000, {"ignore_eos": True}),
-}
-METHODS = ["ngram", "reference", "lookahead", "layers", "draft", "auto"]
+AGAIN = "Explain in some paragraphs how a water mill works and what a millrace is for. Be brief."
+METHODS = ["off", "ngram", "reference", "lookahead", "layers", "draft", "auto"]
 CLIENTS = [1, 4, 16, 32]
 ACCEPTANCE = [0, 30, 50, 70, 80, 90, 100]
 STREAMS, OFTEN = [1, 2, 4, 8, 16, 32], 70
-WRONG = 10  # of so many words of a prediction one is another
+BATCHES, BATCH_GEN = [1, 4, 16], 48
 
 
-def methods_of(task, a):
-    """Those that have something to guess from."""
-    usual = ["ngram", "lookahead", "layers", *(["draft"] if a.draft_model else []), "auto"]
-    return ["reference", "auto"] if task.startswith(("prediction", "asked")) else usual
+def measured(a, *options):
+    """The results of `millrace bench --speculation`."""
+    draft = ["--draft-model", a.draft_model] if a.draft_model else []
+    r = subprocess.run([a.millrace, "bench", "--speculation", "-m", a.model, "-t", str(a.threads), "--repeat", str(a.rounds), *draft, *options, "--json"],
+                       check=True, stdout=subprocess.PIPE)
+    return json.loads(r.stdout)["results"]
 
 
-def answer(url, model, task, method, plain):
-    question, tokens, more = TASKS[task]
-    body = {"model": model, "messages": [{"role": "user", "content": question}], "max_tokens": tokens, "temperature": 0, "speculation": method,
-            **{key: value for key, value in more.items() if key not in ("prediction", "again")}}
-    if "prediction" in more and plain is not None:
-        words = plain.split(" ")
-        words[WRONG // 2::WRONG] = ["mistaken"] * len(words[WRONG // 2::WRONG])
-        body["prediction"] = {"type": "content", "content": " ".join(words)}
+def answer(url, model, method):
+    body = {"model": model, "messages": [{"role": "user", "content": AGAIN}], "max_tokens": 256, "temperature": 0, "speculation": method}
     reply = ask(url, "/v1/chat/completions", body, timeout=600)
     t = reply["timings"]
-    drafted, accepted = t.get("draft_n", 0), t.get("draft_n_accepted", 0)
-    return reply["choices"][0]["message"]["content"], {"tok_s": t["predicted_per_second"], "n": t["predicted_n"], "drafted": drafted, "accepted": accepted}
+    return reply["choices"][0]["message"]["content"], t["predicted_per_second"], t["predicted_n"], t.get("draft_n", 0), t.get("draft_n_accepted", 0)
 
 
-def task_rounds(a, options, names):
-    found = {}
-    with running("millrace", a, options) as (url, model, _):
-        for number in range(a.rounds):
-            for task in names:
-                plain, base = answer(url, model, task, "off", None)
-                for method in methods_of(task, a):
-                    if TASKS[task][2].get("again") and number == 0:
-                        answer(url, model, task, method, plain)  # somebody asked before
-                    text, f = answer(url, model, task, method, plain)
-                    if text != plain:
-                        sys.exit(f"{task}, {method}: the answer is not that of the plain run")
-                    found.setdefault(task, {}).setdefault(method, []).append({**f, "plain": base["tok_s"]})
-            print(f"  round {number + 1} of {a.rounds}", file=sys.stderr)
+def asked_again(a):
+    """Of a question that somebody asked before."""
+    found = []
+    with running("millrace", a, ["--draft-model", a.draft_model] if a.draft_model else []) as (url, model, _):
+        answer(url, model, "off")
+        for method in ("reference", "auto"):
+            runs = []
+            for _ in range(a.rounds):
+                plain, base, *_ = answer(url, model, "off")
+                text, rate, n, drafted, accepted = answer(url, model, method)
+                if text != plain:
+                    sys.exit(f"asked again, {method}: the answer is not that of the plain run")
+                runs.append((rate / base, base))
+            found.append({"task": "asked again", "method": method, "streams": 1, "ratio": statistics.median(r for r, _ in runs), "tokens_per_step": n / max(1, n - accepted),
+                          "plain_tok_s": statistics.median(b for _, b in runs), "drafted_per_token": drafted / n, "accepted_per_token": accepted / n, "guess_share": None})
     return found
 
 
 def tasks(a):
-    drafts = ["--draft-model", a.draft_model] if a.draft_model else []
-    again = [name for name, task in TASKS.items() if "again" in task[2]]
-    found = task_rounds(a, [*drafts, "--reference-bytes", "0"], [name for name in TASKS if name not in again])
-    return {"rounds": a.rounds, "found": {**found, **task_rounds(a, drafts, again)}}
+    return {"rounds": a.rounds, "results": [*measured(a), *asked_again(a)]}
+
+
+def batches(a):
+    return {"rounds": a.rounds, "gen": BATCH_GEN, "results": measured(a, "--batch", listed(BATCHES), "--gen", str(BATCH_GEN))}
 
 
 def under_load(a):
@@ -139,25 +104,39 @@ def acceptance(a):
     return found
 
 
-def ratio(runs):
-    return statistics.median(r["tok_s"] / r["plain"] for r in runs)
+def cell(f):
+    if f is None:
+        return "-"
+    kept = f", {100 * f['accepted_per_token'] / f['drafted_per_token']:.0f} %" if f["drafted_per_token"] else ""
+    cost = f"; {100 * f['guess_share']:.1f} %" if f["guess_share"] is not None else ""
+    return f"**{f['ratio']:.2f}** ({f['tokens_per_step']:.1f}{kept}{cost})"
 
 
 def tasks_text(m):
-    lines = [f"One stream, greedy, {m['rounds']} round(s) in turn: the rate over that of the plain run, tokens that come in a step, and the share of guesses that stay.", "",
+    lines = [f"One stream, greedy, {m['rounds']} round(s) in turn (`millrace bench --speculation`): the rate over that of the plain run, tokens that come in a step, the share of guesses that stay; "
+             "the share of the time in which nothing is verified because guesses are made. `off` beside the plain run is the noise.", "",
              "| task | plain, tok/s | " + " | ".join(METHODS) + " |", "|---" * (len(METHODS) + 2) + "|"]
-    for task, methods in m["found"].items():
-        cells = []
-        for method in METHODS:
-            if method not in methods:
-                cells.append("-")
-                continue
-            last = methods[method][-1]
-            kept = f", {100 * last['accepted'] / last['drafted']:.0f} %" if last["drafted"] else ""
-            cells.append(f"**{ratio(methods[method]):.2f}** ({last['n'] / max(1, last['n'] - last['accepted']):.1f}{kept})")
-        plain = statistics.median(r["plain"] for runs in methods.values() for r in runs)
-        lines.append(f"| {task} | {plain:,.0f} | " + " | ".join(cells) + " |")
+    for task in dict.fromkeys(f["task"] for f in m["results"]):
+        by = {f["method"]: f for f in m["results"] if f["task"] == task}
+        plain = statistics.median(f["plain_tok_s"] for f in by.values())
+        lines.append(f"| {task} | {plain:,.0f} | " + " | ".join(cell(by.get(method)) for method in METHODS) + " |")
     return [*lines, ""]
+
+
+def by_batch(m):
+    """{task: {streams: what auto brings}}"""
+    found = {}
+    for f in m["results"]:
+        if f["method"] == "auto":
+            found.setdefault(f["task"], {})[f["streams"]] = f["ratio"]
+    return found
+
+
+def batches_text(m):
+    lines = [f"`auto` over `off` by answers at a time, of {m['gen']} tokens, {m['rounds']} round(s):", "",
+             "| task | " + " | ".join(map(str, BATCHES)) + " |", "|---" * (len(BATCHES) + 1) + "|"]
+    lines += [f"| {task} | " + " | ".join(f"{ratios[n]:.2f}" for n in BATCHES) + " |" for task, ratios in by_batch(m).items()]
+    return [*lines, "", "![the speed-up by answers at a time](speculation-batch.svg)", ""]
 
 
 def gains(m):
@@ -188,7 +167,8 @@ def acceptance_text(found):
 
 def text(m):
     lines = [f"{m['model']}, {m['cpu']}, {m['threads']} threads" + (f", draft model {m['draft']}" if m.get("draft") else "") + ".", ""]
-    return "\n".join(lines + (tasks_text(m["tasks"]) if "tasks" in m else []) + (acceptance_text(m["acceptance"]) if m.get("acceptance") else []) +
+    return "\n".join(lines + (tasks_text(m["tasks"]) if "results" in m.get("tasks", {}) else []) +
+                     (batches_text(m["batches"]) if "batches" in m else []) + (acceptance_text(m["acceptance"]) if m.get("acceptance") else []) +
                      (load_text(m["load"]) if "load" in m else []))
 
 
@@ -200,6 +180,19 @@ ax.axhline(0, color="0.6", linewidth=1)
 ax.axhline(-2, color="0.8", linewidth=1, linestyle="--")
 ax.set_xlabel("clients at a time")
 ax.set_ylabel("auto over off, %")
+ax.spines[["top", "right"]].set_visible(False)
+"""
+
+
+BATCH_PLOT = """
+fig, ax = plt.subplots(figsize=(6, 2.8), layout="constrained")
+for task, ratios in d.items():
+    ax.plot([int(n) for n in ratios], list(ratios.values()), "o-", label=task)
+ax.axhline(1, color="0.6", linewidth=1)
+ax.set_xscale("log", base=2)
+ax.set_xlabel("answers at a time")
+ax.set_ylabel("auto, times the plain rate")
+ax.legend(fontsize=7)
 ax.spines[["top", "right"]].set_visible(False)
 """
 
@@ -226,7 +219,7 @@ def main():
     p.add_argument("model", nargs="?", type=Path)
     p.add_argument("--millrace", default=str(ROOT / "build/millrace"))
     p.add_argument("--draft-model", help="a smaller model of the same vocabulary")
-    p.add_argument("--cases", type=lambda s: s.split(","), default=["tasks", "load"])
+    p.add_argument("--cases", type=lambda s: s.split(","), default=["tasks", "batches", "load"])
     p.add_argument("--rounds", type=int, default=3, help="of the tasks")
     p.add_argument("--load-rounds", type=int, default=1)
     p.add_argument("--requests", type=int, default=300)
@@ -249,12 +242,14 @@ def main():
             if name == "acceptance":
                 m[name][a.model.name] = acceptance(a)
             else:
-                m[name] = {"tasks": tasks, "load": under_load}[name](a)
+                m[name] = {"tasks": tasks, "batches": batches, "load": under_load}[name](a)
             kept.write_text(json.dumps(m, indent=1))
     m = json.loads(kept.read_text())
     write_part(a.output / "speculation.md", "bench/speculation.py", text(m))
     if m.get("acceptance"):
         draw(ACCEPTANCE_PLOT, m["acceptance"], a.output / "speculation-acceptance.svg")
+    if "batches" in m:
+        draw(BATCH_PLOT, by_batch(m["batches"]), a.output / "speculation-batch.svg")
     if "load" in m:
         draw(PLOT, gains(m["load"]), a.output / "speculation.svg")
 

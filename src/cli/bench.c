@@ -15,6 +15,7 @@
 #include "cli/bench_constraints.h"
 #include "cli/bench_list.h"
 #include "cli/bench_replay.h"
+#include "cli/bench_speculation.h"
 #include "cli/bench_engine.h"
 #include "cli/command.h"
 #include "cli/model_arguments.h"
@@ -88,7 +89,8 @@ static const struct argument rows[] = {
      .offset = FIELD(ablate)},
     {.name = "replay",
      .value = "FILE",
-     .help = "Measure what guesses bring on a text instead; --replay FILE --help shows its options",
+     .help = "Measure what guesses bring on a text instead; --replay FILE --help shows its options, and --speculation --help "
+             "those of what they bring by task",
      .parse = argument_string,
      .offset = FIELD(replay)},
     {.name = "engine",
@@ -326,6 +328,8 @@ int command_bench(int argc, char **argv)
         return bench_constraints(argc, argv);
     if (arguments_hold(argc, argv, "--replay"))
         return bench_replay(argc, argv);
+    if (bench_speculation_is_meant(argc, argv))
+        return bench_speculation(argc, argv);
     struct options o = {.bench = {.prompt = 512, .gen = 64, .batch = {{1}, 1}, .depth = {{0}, 1}, .repeat = 5}};
     const struct argument_group groups[] = {{.rows = model_argument, .into = &o.model},
                                             {.rows = rows, .into = &o},
