@@ -31,15 +31,24 @@ def is_usable(turns):
     return len(turns) >= 2 and turns[0]["from"] == "human" and turns[0]["value"] and len(text) <= MAX_PROMPT and text.isascii()
 
 
-def read_conversations(path, n):
-    """The first n usable ones: lists of (messages, tokens of the answer). The file is cut in the middle of its last object."""
+def read_objects(path):
+    """Those of the file, which is cut in the middle of its last one."""
     text = path.read_text()
-    decoder, at, found = json.JSONDecoder(), text.index("{"), []
-    while len(found) < n:
+    decoder, at = json.JSONDecoder(), text.index("{")
+    while True:
         try:
-            conversation, at = decoder.raw_decode(text, at)
+            found, at = decoder.raw_decode(text, at)
+            yield found
             at = text.index("{", at)
         except ValueError:
+            return
+
+
+def read_conversations(path, n):
+    """The first n usable ones: lists of (messages, tokens of the answer)."""
+    found = []
+    for conversation in read_objects(path):
+        if len(found) == n:
             break
         turns = conversation["conversations"]
         if not is_usable(turns):

