@@ -16,7 +16,7 @@ struct prune_arguments {
     int importance, precision, type, threads, kv_heads, tokens, windows;
     float ratio, threshold;
     double latency;
-    bool json;
+    bool global, json;
 };
 
 static const char *const types[] = {"f32", "f16", "bf16", NULL};
@@ -73,6 +73,10 @@ static const struct argument target_rows[] = {
      .help = "What is pruned, of heads,channels,width,layers, or experts alone (default: channels)",
      .parse = argument_string,
      FIELD(parts)},
+    {.name = "global",
+     .help = "How much each part loses goes by importance, compared across layers and parts, not by like shares",
+     .parse = argument_flag,
+     FIELD(global)},
     {.name = "kv-heads",
      .value = "N",
      .help = "Merge key/value heads to N first, each the mean of its neighbours",
@@ -214,6 +218,10 @@ static int check(const struct prune_arguments *a, const struct prune_job *job, c
         return arguments_fail(command, "--parts: '%s' is no list of heads, channels, width, layers, nor experts", a->parts);
     if ((job->parts & PRUNE_EXPERTS) != 0 && (job->parts != PRUNE_EXPERTS || a->kv_heads > 0 || a->latency > 0))
         return arguments_fail(command, "--parts: experts are pruned alone, without --kv-heads and --latency");
+    if (a->global && (job->parts == PRUNE_EXPERTS || !(a->ratio > 0 || a->params != NULL)))
+        return arguments_fail(command, "--global: --ratio or --params says how much goes, of parts other than experts");
+    if (a->global && job->importance != IMPORTANCE_TAYLOR && job->importance != IMPORTANCE_REMOVAL)
+        return arguments_fail(command, "--global: only taylor and removal measure all parts alike, by the loss");
     if (a->threshold > 0 && (job->parts & (unsigned)(PRUNE_WIDTH | PRUNE_LAYERS)) != 0)
         return arguments_fail(command, "--threshold: only heads and channels are compared within their layer");
     if (n_target > 0 && job->importance != IMPORTANCE_WEIGHT && a->file == NULL)
@@ -250,6 +258,7 @@ int command_prune(int argc, char **argv)
                             .threshold = a.threshold,
                             .latency = a.latency,
                             .precision = precision_of[a.precision],
+                            .is_global = a.global,
                             .n_head_kv = a.kv_heads,
                             .n_tok = a.tokens,
                             .n_window = a.windows >= 0                       ? a.windows

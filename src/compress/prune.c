@@ -79,6 +79,16 @@ enum mr_status prune_shape_for(struct prune_shape *out, const struct train_model
         n_weight, m->n_weight, PRUNE_TILE, PRUNE_TILE);
 }
 
+void prune_order(int *order, const float *score, int n)
+{
+    for (int i = 0; i < n; i++) { /* sorted so far: order[0..i-1] */
+        int at = i;
+        for (; at > 0 && score[order[at - 1]] > score[i]; at--)
+            order[at] = order[at - 1];
+        order[at] = i;
+    }
+}
+
 int prune_count_above(const float *score, int n, float threshold)
 {
     float best = 0;

@@ -46,10 +46,16 @@ bool prune_shape_at(struct prune_shape *out, const struct train_model *m, unsign
  * leaves a head, a tile of channels and of the width, and a layer. */
 enum mr_status prune_shape_for(struct prune_shape *out, const struct train_model *m, unsigned parts, size_t n_weight,
                                struct mr_error *err);
+/* The shape of at most n_weight weights that loses the least importance in all layers together, where the scores of all kinds
+ * are changes of one loss: each kind loses what is worth least, not the same share. */
+enum mr_status prune_shape_global(struct prune_shape *out, const struct train_model *m, const struct structures *score,
+                                  unsigned parts, size_t n_weight, struct mr_error *err);
 /* Heads and channels whose score reaches `threshold` times the best of their layer; the layer that keeps most decides. */
 struct prune_shape prune_shape_above(const struct train_model *m, const struct structures *score, unsigned parts,
                                      float threshold);
 
+/* order[n]: indices by rising score; ties by number. */
+void prune_order(int *order, const float *score, int n);
 /* How many of n scores reach `threshold` times the best of them. */
 int prune_count_above(const float *score, int n, float threshold);
 /* mask[n]: 1 for the `keep` best scores, ties to the lower number. */

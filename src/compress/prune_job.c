@@ -51,6 +51,12 @@ static bool go_on_timing(void *context, int64_t done, int64_t total)
     return job->go_on == NULL || job->go_on(job->context, "timing shapes", done, total);
 }
 
+/* In weights. */
+static size_t target_of(const struct opened *o, const struct prune_job *job)
+{
+    return job->n_weight > 0 ? (size_t)job->n_weight : (size_t)((double)o->model.n_weight * (1 - job->ratio));
+}
+
 enum {
     TIMED_ROUNDS = 9,
     TIMED_TOKENS = 16
@@ -74,8 +80,7 @@ static enum mr_status set_latency(struct prune_shape *shape, struct opened *o, c
 /* By size first: a target that cannot be reached is told before the text is read, and so is a disk without room. */
 static enum mr_status set_target(struct prune_shape *shape, struct opened *o, const struct prune_job *job, struct mr_error *err)
 {
-    const double whole = (double)o->model.n_weight;
-    const size_t target = job->n_weight > 0 ? (size_t)job->n_weight : (size_t)(whole * (1 - job->ratio));
+    const size_t target = target_of(o, job);
     *shape = prune_whole(&o->m->h);
     if (job->n_weight > 0 || job->ratio > 0)
         MR_TRY(prune_shape_for(shape, o->m, job->parts, target, err));
@@ -153,6 +158,8 @@ static enum mr_status run(struct opened *o, struct prune_result *out, const stru
         MR_TRY(judge(o, job, err));
         if (job->threshold > 0)
             shape = prune_shape_above(o->m, &o->score, job->parts, job->threshold);
+        if (job->is_global)
+            MR_TRY(prune_shape_global(&shape, o->m, &o->score, job->parts, target_of(o, job), err));
         prune_choose(&o->mask, &o->score, shape);
         MR_TRY(prune_plan(&o->pruned, o->m, &o->mask, err));
         prune_source_keep(&o->source, &o->mask);

@@ -12,6 +12,7 @@ struct prune_job {
     enum importance importance;
     unsigned parts;           /* enum prune_part */
     double ratio;             /* share of all weights that goes; 0: not by ratio */
+    bool is_global;           /* shares of the parts by what is worth least, not alike */
     int64_t n_weight;         /* or so many that stay; 0: not so */
     float threshold;          /* or those heads and channels that reach so much of their layer's best; 0: not so */
     double latency;           /* or what makes a token of an answer take so many times as long on this machine; 0: not so */

@@ -6,7 +6,6 @@
 
 #include "base/memory.h"
 #include "compress/probe.h"
-#include "compress/removal.h"
 
 struct study {
     const struct train_model *m;
@@ -113,7 +112,7 @@ static enum mr_status order_heads(const struct study *s, int layer, float *rise,
         if (!isfinite(rise[i]))
             return mr_fail(err, MR_BAD_FORMAT, "the loss over the text is not a number");
     }
-    removal_order(s->head + (size_t)layer * (size_t)n, rise, n);
+    prune_order(s->head + (size_t)layer * (size_t)n, rise, n);
     return MR_OK;
 }
 
@@ -121,7 +120,7 @@ static enum mr_status study_layer(const struct study *s, int layer, float *rise,
 {
     const size_t n_ff = (size_t)s->m->h.n_ff, l = (size_t)layer;
     MR_TRY(order_heads(s, layer, rise, err));
-    removal_order(s->channel + l * n_ff, s->score.channel + l * n_ff, (int)n_ff);
+    prune_order(s->channel + l * n_ff, s->score.channel + l * n_ff, (int)n_ff);
     MR_TRY(bisect(&s->out->heads[layer], s, HEADS, layer, err));
     return bisect(&s->out->channels[layer], s, CHANNELS, layer, err);
 }

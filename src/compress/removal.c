@@ -19,16 +19,6 @@ struct removal {
     int64_t done, total;
 };
 
-void removal_order(int *order, const float *score, int n)
-{
-    for (int i = 0; i < n; i++) { /* sorted so far: order[0..i-1] */
-        int at = i;
-        for (; at > 0 && score[order[at - 1]] > score[i]; at--)
-            order[at] = order[at - 1];
-        order[at] = i;
-    }
-}
-
 /* One removal is measured: its rise. */
 static enum mr_status take_rise(struct removal *r, double loss, double *rise, struct mr_error *err)
 {
@@ -71,7 +61,7 @@ static enum mr_status measure_channels(struct removal *r, int layer, struct mr_e
 {
     const int n_ff = r->m->h.n_ff;
     float *keep = probe_channels(r->probe, layer), *score = r->score->channel + (size_t)layer * (size_t)n_ff;
-    removal_order(r->order, score, n_ff);
+    prune_order(r->order, score, n_ff);
     for (int first = 0, n; first < n_ff; first += n) {
         double rise;
         n = tile_at(first, n_ff);
@@ -115,7 +105,7 @@ static enum mr_status measure_layers(struct removal *r, struct mr_error *err)
 static enum mr_status measure_width(struct removal *r, struct mr_error *err)
 {
     const int n_embd = r->m->h.n_embd;
-    removal_order(r->order, r->score->width, n_embd);
+    prune_order(r->order, r->score->width, n_embd);
     for (int first = 0, n; first < n_embd && n_embd > PRUNE_TILE; first += n) {
         double rise;
         n = tile_at(first, n_embd);

@@ -11,7 +11,4 @@
 enum mr_status removal_measure(struct structures *score, const struct train_model *m, const struct importance_options *options,
                                struct mr_error *err);
 
-/* order[n]: indices by rising score; ties by number. */
-void removal_order(int *order, const float *score, int n);
-
 #endif

@@ -48,6 +48,19 @@ def test_targets(files, tmp_path):
         assert r.returncode == 0 and check(json.loads(r.stdout)["after"]), r.stdout + r.stderr
 
 
+@pytest.mark.parametrize("how", ["taylor", "removal"])
+def test_global_meets_the_target_too(files, tmp_path, how):
+    out = tmp_path / "out.gguf"
+    r = prune(files, out, "--ratio", 0.15, "--parts", "heads,channels,layers", "--importance", how, "--global", "--json")
+    assert r.returncode == 0, r.stderr
+    shape = json.loads(r.stdout)
+    assert shape["after"]["weights"] <= 0.85 * shape["before"]["weights"]
+    assert run("perplexity", "-m", out, "-f", files / "text.txt", "-c", 64).returncode == 0
+    for more in (["--importance", "weight", "--ratio", 0.1], ["--threshold", 0.5], ["--latency", "0.9x"]):
+        r = prune(files, out, "--global", *more)
+        assert r.returncode == 2 and "--global" in r.stderr
+
+
 def test_a_target_in_time(files, tmp_path):
     """No times are asserted: what was measured keeps the target by its own measurement, or the target is refused."""
     out = tmp_path / "out.gguf"

@@ -186,6 +186,40 @@ static void shapes_meet_their_target_or_are_refused(void **state)
     train_model_release(&m);
 }
 
+/* Of two kinds the one whose structures matter less loses them, though a like share would take from both. */
+static void globally_what_matters_least_goes(void **state)
+{
+    (void)state;
+    struct train_model m;
+    struct structures score;
+    struct prune_shape s;
+    struct mr_error err = {""};
+    const unsigned parts = PRUNE_HEADS | PRUNE_CHANNELS | PRUNE_LAYERS;
+    fixture_load(&m, TINY("llama3"));
+    const struct prune_shape whole = prune_whole(&m.h);
+    assert_int_equal(structures_create(&score, &m.h, &err), MR_OK);
+    for (int round = 0; round < 2; round++) {
+        struct prune_shape want = whole;
+        want.n_ff = round == 0 ? whole.n_ff - PRUNE_TILE : whole.n_ff;
+        want.n_group = round == 1 ? whole.n_group - 1 : whole.n_group;
+        for (int i = 0; i < m.h.n_layer; i++)
+            score.layer[i] = 1000;
+        for (int i = 0; i < m.h.n_layer * m.h.n_head_kv; i++)
+            score.group[i] = round == 0 ? 100.0f : 0.1f;
+        for (int i = 0; i < m.h.n_layer * m.h.n_ff; i++)
+            score.channel[i] = round == 0 ? 0.1f : 100.0f;
+        assert_int_equal(prune_shape_global(&s, &m, &score, parts, prune_weights(&m, want), &err), MR_OK);
+        assert_true(s.n_layer == want.n_layer && s.n_group == want.n_group && s.n_ff == want.n_ff && s.n_embd == want.n_embd);
+    }
+    score.layer[1] = 0; /* and a layer that is worth nothing goes alone */
+    const struct prune_shape without = {whole.n_layer - 1, whole.n_group, whole.n_ff, whole.n_embd, 0};
+    assert_int_equal(prune_shape_global(&s, &m, &score, parts, prune_weights(&m, without), &err), MR_OK);
+    assert_true(s.n_layer == without.n_layer && s.n_group == whole.n_group && s.n_ff == whole.n_ff);
+    assert_int_equal(prune_shape_global(&s, &m, &score, parts, 100, &err), MR_BAD_INPUT);
+    structures_release(&score);
+    train_model_release(&m);
+}
+
 static void masks_that_leave_no_model_are_refused(void **state)
 {
     (void)state;
@@ -323,10 +357,15 @@ static void a_shape_and_its_file_give_the_same_model(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_gives_nothing_goes_first),         cmocka_unit_test(a_layer_that_does_nothing_goes_first),
-        cmocka_unit_test(equal_heads_merge_without_loss),        cmocka_unit_test(shapes_meet_their_target_or_are_refused),
-        cmocka_unit_test(masks_that_leave_no_model_are_refused), cmocka_unit_test(a_width_is_pruned_in_every_place),
-        cmocka_unit_test(removal_is_the_measured_rise),          cmocka_unit_test(a_shape_and_its_file_give_the_same_model),
+        cmocka_unit_test(what_gives_nothing_goes_first),
+        cmocka_unit_test(a_layer_that_does_nothing_goes_first),
+        cmocka_unit_test(equal_heads_merge_without_loss),
+        cmocka_unit_test(shapes_meet_their_target_or_are_refused),
+        cmocka_unit_test(masks_that_leave_no_model_are_refused),
+        cmocka_unit_test(a_width_is_pruned_in_every_place),
+        cmocka_unit_test(globally_what_matters_least_goes),
+        cmocka_unit_test(removal_is_the_measured_rise),
+        cmocka_unit_test(a_shape_and_its_file_give_the_same_model),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
