@@ -30,7 +30,10 @@ static void observe(double *rate, int n, int n_accepted, double w)
 
 void draft_rate_observe(double *rate, int n, int n_accepted) { observe(rate, n, n_accepted, weight_all); }
 
-void draft_record_init(struct draft_record *r, double rate) { *r = (struct draft_record){.rate = rate}; }
+void draft_record_init(struct draft_record *r, double rate, double balance)
+{
+    *r = (struct draft_record){.rate = rate, .balance = balance};
+}
 
 static double known(double row_cost) { return row_cost > 0 ? row_cost : likely_cost; }
 
@@ -53,8 +56,6 @@ void draft_purse_pay(struct draft_purse *p, int n, double row_cost) { p->tokens 
 
 void draft_purse_take(struct draft_purse *p, int n_accepted) { p->tokens = at_most(p->tokens + n_accepted, purse_max); }
 
-bool draft_purse_has(const struct draft_purse *p) { return p->tokens > 0; }
-
 double draft_gain(double rate, int n, double row_cost)
 {
     double gain = 0, stays = rate;
@@ -63,18 +64,21 @@ double draft_gain(double rate, int n, double row_cost)
     return gain;
 }
 
+static int at_least_one(int n) { return n > 1 ? n : 1; }
+
 /* The i-th draft brings a token with probability rate^i, and pays while that is worth more than its row. Where none pays,
  * rarely one is scored nevertheless: the rate may be another answer's, the cost that of another time, and only drafts renew
  * them. */
-int draft_record_depth(struct draft_record *r, double row_cost, bool may_lose)
+int draft_record_depth(struct draft_record *r, double row_cost, double may_lose)
 {
     int n = 0;
-    if (!may_lose && !draft_record_is_proven(r))
+    const bool is_proven = draft_record_is_proven(r);
+    if (may_lose <= 0 && !is_proven)
         return 0;
     for (double stays = r->rate; n < DRAFTS_MAX && stays > known(row_cost); stays *= r->rate)
         n++;
     if (n > 0)
-        return n;
+        return is_proven || n * known(row_cost) <= may_lose ? n : at_least_one((int)(may_lose / known(row_cost)));
     r->rate += (draft_rate_hopeful - r->rate) * (r->rate < draft_rate_hopeful ? forget : 0);
     r->n_too_dear += r->rate > likely_rate;
     if (r->is_tried && r->n_too_dear < TOO_DEAR)

@@ -74,12 +74,11 @@ void draft_purse_earn(struct draft_purse *p, int n);
 /* n drafts, each of which costs row_cost, were asked for, or fewer: n below 0. */
 void draft_purse_pay(struct draft_purse *p, int n, double row_cost);
 void draft_purse_take(struct draft_purse *p, int n_accepted);
-bool draft_purse_has(const struct draft_purse *p);
 
 extern const double draft_rate_hopeful; /* before anything is known */
 
-/* rate: what other answers were like. */
-void draft_record_init(struct draft_record *r, double rate);
+/* rate: what other answers were like. balance: what they may lose without a purse. */
+void draft_record_init(struct draft_record *r, double rate, double balance);
 /* n drafts were scored, each at row_cost, n_accepted of them were accepted. */
 void draft_record_observe(struct draft_record *r, int n, int n_accepted, double row_cost);
 /* They have paid for themselves, so that they lose at most what they brought. */
@@ -87,9 +86,10 @@ bool draft_record_is_proven(const struct draft_record *r);
 /* The same for the average over answers, of which each one counts little. */
 void draft_rate_observe(double *rate, int n, int n_accepted);
 /* Drafts that are worth their rows, 0 to DRAFTS_MAX. row_cost: of one, in units of a token that comes without drafts; 0 while
- * that is not known. may_lose: the purse has something; else those that are not proven get nothing. An answer tries each
- * source once; each call that gives 0 because of the record lets the rate forget a little, so that drafts are tried again. */
-int draft_record_depth(struct draft_record *r, double row_cost, bool may_lose);
+ * that is not known. may_lose: tokens in the purse; those that are not proven get no more than it covers, and one while it has
+ * something. An answer tries each source once; each call that gives 0 because of the record lets the rate forget a little, so
+ * that drafts are tried again. */
+int draft_record_depth(struct draft_record *r, double row_cost, double may_lose);
 /* Tokens that n drafts bring beyond what their rows cost. */
 double draft_gain(double rate, int n, double row_cost);
 

@@ -151,6 +151,8 @@ static struct draft_view view_of(const struct mr_engine *e, const struct sequenc
         .n_prediction = s->request->n_prediction};
 }
 
+static const double prediction_balance = 1; /* the caller says that it is good: it does not wait for the purse */
+
 void drafts_start(struct mr_engine *e, struct sequence *s)
 {
     const struct draft_view view = view_of(e, s);
@@ -159,7 +161,7 @@ void drafts_start(struct mr_engine *e, struct sequence *s)
         (void)create_layers(e, NULL); /* no memory: nothing is guessed */
     for (int i = 0; i < N_DRAFT_SOURCES; i++) {
         for (int grade = 0; grade < DRAFT_GRADES; grade++)
-            draft_record_init(&s->drafts[i][grade], e->draft_rate[i][grade]);
+            draft_record_init(&s->drafts[i][grade], e->draft_rate[i][grade], i == DRAFT_PREDICTION ? prediction_balance : 0);
         if (e->drafter[i].start != NULL && serves(e, s, i))
             s->draft_state[i] = e->drafter[i].start(e->drafter[i].context, &view);
     }
@@ -231,7 +233,7 @@ struct guess {
 
 static int depth(const struct mr_engine *e, struct draft_record *r, double cost)
 {
-    return draft_record_depth(r, cost, draft_purse_has(&e->draft_purse));
+    return draft_record_depth(r, cost, e->draft_purse.tokens);
 }
 
 /* n drafts of the sequence cost so much each; the purse lends what its record does not cover. */

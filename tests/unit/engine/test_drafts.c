@@ -129,10 +129,10 @@ static void whoever_is_wrong_is_hardly_asked(void **state)
 {
     (void)state;
     struct draft_record r;
-    draft_record_init(&r, draft_rate_hopeful);
+    draft_record_init(&r, draft_rate_hopeful, 0);
     int n_drafted = 0;
     for (int i = 0; i < 1000; i++) {
-        const int n = draft_record_depth(&r, 0.3, true);
+        const int n = draft_record_depth(&r, 0.3, 8);
         draft_record_observe(&r, n, 0, 0.3);
         n_drafted += n;
     }
@@ -143,15 +143,15 @@ static void whoever_is_right_is_asked_for_more(void **state)
 {
     (void)state;
     struct draft_record r;
-    draft_record_init(&r, draft_rate_hopeful);
-    assert_in_range(draft_record_depth(&r, 0.3, true), 2, 8);
+    draft_record_init(&r, draft_rate_hopeful, 0);
+    assert_in_range(draft_record_depth(&r, 0.3, 8), 2, 8);
     for (int i = 0; i < 5; i++)
         draft_record_observe(&r, 5, 5, 0.3);
-    assert_int_equal(draft_record_depth(&r, 0.3, true), DRAFTS_MAX);
-    draft_record_init(&r, draft_rate_hopeful);
-    assert_int_equal(draft_record_depth(&r, 1.0, true), 1); /* the cost may be that of another time */
+    assert_int_equal(draft_record_depth(&r, 0.3, 8), DRAFTS_MAX);
+    draft_record_init(&r, draft_rate_hopeful, 0);
+    assert_int_equal(draft_record_depth(&r, 1.0, 8), 1); /* the cost may be that of another time */
     draft_record_observe(&r, 1, 0, 1.0);
-    assert_int_equal(draft_record_depth(&r, 1.0, true), 0);
+    assert_int_equal(draft_record_depth(&r, 1.0, 8), 0);
 }
 
 static void an_empty_purse_stops_all_but_who_paid_for_himself(void **state)
@@ -160,18 +160,21 @@ static void an_empty_purse_stops_all_but_who_paid_for_himself(void **state)
     struct draft_purse purse;
     struct draft_record r;
     draft_purse_init(&purse);
-    draft_record_init(&r, draft_rate_hopeful);
+    draft_record_init(&r, draft_rate_hopeful, 0);
     int n = 0;
-    for (; draft_purse_has(&purse); n++)
+    for (; purse.tokens > 0; n++)
         draft_purse_pay(&purse, 1, 0.5);
     assert_in_range(n, 10, 20);
-    assert_int_equal(draft_record_depth(&r, 0.3, draft_purse_has(&purse)), 0);
+    assert_int_equal(draft_record_depth(&r, 0.3, purse.tokens), 0);
     draft_record_observe(&r, 4, 4, 0.3);
-    assert_true(draft_record_depth(&r, 0.3, false) > 0);
+    assert_true(draft_record_depth(&r, 0.3, 0) > 0);
     draft_record_observe(&r, 20, 0, 0.3); /* what was brought is lost again */
-    assert_int_equal(draft_record_depth(&r, 0.3, false), 0);
+    assert_int_equal(draft_record_depth(&r, 0.3, 0), 0);
     draft_purse_earn(&purse, 1000);
-    assert_true(draft_purse_has(&purse));
+    assert_true(purse.tokens > 0);
+    draft_record_init(&r, 0.9, 0);
+    assert_int_equal(draft_record_depth(&r, 0.3, 0.7), 2); /* what it covers */
+    assert_int_equal(draft_record_depth(&r, 0.3, 0.1), 1);
 }
 
 static void forced_text_is_drafted(void **state)
