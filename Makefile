@@ -39,7 +39,7 @@ test-long: ## the same with the long tests and more fuzzing
 
 experiments: build/millrace ## the long recipes of docs/compression.md: prune, train, report (hours; they resume)
 	@python3 scripts/fetch_models.py smollm2 sharegpt >/dev/null
-	@python3 scripts/experiments.py
+	@python3 scripts/experiments.py $(if $(MINUTES),--minutes $(MINUTES)) $(if $(ONLY),--only $(ONLY))
 
 screenshots: build/millrace model ## take the pictures of the page for the README anew (needs chromium)
 	@scripts/packages.sh test

@@ -4,12 +4,15 @@ from its checkpoint. Writes build/experiments/ and, from what is there, docs/exp
 
     scripts/experiments.py                   all
     scripts/experiments.py pruned --steps 340  one of them (dense, pruned, kv, eighth, draft) so long
+    scripts/experiments.py --only draft --minutes 30  a piece of it; the same command goes on from there
     scripts/experiments.py --report          the page alone
 """
 import argparse
 import json
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -37,6 +40,26 @@ def run(*args, out=None):
     partial.rename(out)
 
 
+def run_until(deadline, *args, out):
+    """Whether the program came to its end; at the deadline (of time.monotonic; None: none) it is asked to stop and to write its checkpoint."""
+    print("+", *map(str, args), file=sys.stderr, flush=True)
+    partial = out.with_suffix(".partial")
+    with open(partial, "w") as f:
+        process = subprocess.Popen([*map(str, args)], stdout=f)
+        try:
+            process.wait(None if deadline is None else max(0, deadline - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGINT)
+            process.wait()
+    if process.returncode == 130:  # interrupted
+        partial.unlink()
+        return False
+    if process.returncode != 0:
+        raise subprocess.CalledProcessError(process.returncode, process.args)
+    partial.rename(out)
+    return True
+
+
 def student(name):
     """The untrained student of a recipe."""
     path = OUT / f"{name}.start.gguf"
@@ -57,16 +80,16 @@ def student(name):
     return path
 
 
-def train(name, steps):
+def train(name, steps, deadline):
     if (OUT / f"{name}.json").exists():
-        return
+        return True
     start = student(name)
     is_new = name in ("eighth", "draft")
-    run(PROGRAM, "distill", "-m", start, "--teacher", TEACHER, "-f", TEXT, "-o", OUT / f"{name}.gguf", "--type", "f32",
-        "--steps", steps, "--tokens", TOKENS, "--batch", BATCH, "--accumulate", ACCUMULATE, "--rate", "1e-3" if is_new else "2e-4",
-        "--warmup", min(100, steps // 10 + 1), "--held-out", 32, "--measure-every", max(1, steps // 20), "--checkpoint",
-        OUT / f"{name}.ckpt", "--checkpoint-every", 20, "--teacher-cache", OUT / "teacher.cache", "--json",
-        out=OUT / f"{name}.json")
+    return run_until(deadline, PROGRAM, "distill", "-m", start, "--teacher", TEACHER, "-f", TEXT, "-o", OUT / f"{name}.gguf", "--type", "f32",
+                     "--steps", steps, "--tokens", TOKENS, "--batch", BATCH, "--accumulate", ACCUMULATE, "--rate",
+                     "1e-3" if is_new else "2e-4", "--warmup", min(100, steps // 10 + 1), "--held-out", 32, "--measure-every",
+                     max(1, steps // 20), "--checkpoint", OUT / f"{name}.ckpt", "--checkpoint-every", 20, "--teacher-cache",
+                     OUT / "teacher.cache", "--json", out=OUT / f"{name}.json")
 
 
 def curve_svg(curves):
@@ -113,15 +136,21 @@ def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("recipe", nargs="*", help="default: all of them")
     p.add_argument("--steps", type=int, default=340, help=f"of {TOKENS * BATCH * ACCUMULATE} tokens (340: 2.8 M tokens)")
+    p.add_argument("--only", metavar="NAME", action="append", default=[], help="the same as NAME alone")
+    p.add_argument("--minutes", type=float, help="stop behind the step under way then; the same command goes on")
     p.add_argument("--report", action="store_true")
     a = p.parse_args()
-    if unknown := [r for r in a.recipe if r not in TITLES]:
+    recipes = [*a.recipe, *a.only]
+    if unknown := [r for r in recipes if r not in TITLES]:
         p.error(f"no recipe {unknown[0]}; there are {', '.join(TITLES)}")
+    deadline = None if a.minutes is None else time.monotonic() + 60 * a.minutes
     OUT.mkdir(parents=True, exist_ok=True)
     if not TEXT.exists():
         run(sys.executable, ROOT / "scripts/sharegpt_text.py", ROOT / "models/sharegpt.json", "--bytes", "20MB", out=TEXT)
-    for recipe in [] if a.report else a.recipe or TITLES:
-        train(recipe, a.steps)
+    for recipe in [] if a.report else recipes or TITLES:
+        if not train(recipe, a.steps, deadline):
+            print(f"{recipe} is not at its end; the same command goes on", file=sys.stderr)
+            break
         report()
     report()
 
