@@ -52,10 +52,12 @@ def vllm(a, port):
             "--max-model-len", str(a.ctx), "--max-num-seqs", str(a.places), "--dtype", a.vllm_dtype, *a.vllm_options.split()]
 
 
+TARGET = f"millrace, target {TARGET_MS // 1000} s"
+
 # name: (command, environment)
 ENGINES = {
     "millrace": (millrace, lambda a: {}),
-    f"millrace, target {TARGET_MS // 1000} s": (lambda a, port: [*millrace(a, port), "--latency-target", str(TARGET_MS)], lambda a: {}),
+    TARGET: (lambda a, port: [*millrace(a, port), "--latency-target", str(TARGET_MS)], lambda a: {}),
     f"millrace, gaps of {GAP_MS} ms": (lambda a, port: [*millrace(a, port), "--itl-target", str(GAP_MS)], lambda a: {}),
     "llama.cpp": (llama_cpp, lambda a: {}),
     "vllm": (vllm, lambda a: vllm_environment()),
@@ -175,11 +177,14 @@ def row(case):
 def comparison(cases, users):
     """How much more, beside each peer; None: one of them is missing."""
     found = {c["engine"]: c for c in cases if c["users"] == users and "failed" not in c and c["ttft_ms"]}
-    ours = found.get("millrace")
-    lines = [f"{ours['tokens_per_second'] / peer['tokens_per_second']:.1f} times the output rate of {name}, P99 of the first token "
-             f"{ours['ttft_ms']['p99'] / peer['ttft_ms']['p99']:.2f} times its" for name, peer in found.items()
-             if ours and not name.startswith("millrace")]
-    return f"At {users} users Millrace has " + "; ".join(lines) + "." if lines else None
+    peers = {name: c for name, c in found.items() if not name.startswith("millrace")}
+    said = []
+    for name, ours in found.items():
+        if peers and name in ("millrace", TARGET):
+            lines = [f"{ours['tokens_per_second'] / c['tokens_per_second']:.1f} times the output rate of {peer}, P99 of the first token "
+                     f"{ours['ttft_ms']['p99'] / c['ttft_ms']['p99']:.2f} times its" for peer, c in peers.items()]
+            said.append(f"At {users} users {'with a target ' if name == TARGET else ''}Millrace has {'; '.join(lines)}.")
+    return " ".join(said) or None
 
 
 HEAD = ["| users | engine | tokens/s | first token P50 | P99 | between tokens P50 | P99 | answers | refused | errors |",
