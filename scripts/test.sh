@@ -40,7 +40,7 @@ ctest --test-dir build/all -j2 --output-on-failure "${only[@]}" 2>&1 | tee build
 
 echo
 echo "The ten slowest tests, in seconds:"
-sed -nE 's|^ *[0-9]+/[0-9]+ Test +#[0-9]+: +([^ ]+) .* ([0-9.]+) sec.*$|\2 \1|p' build/all/ctest.log | sort -rn | head -10
+sed -nE 's|^ *[0-9]+/[0-9]+ Test +#[0-9]+: +([^ ]+) .* ([0-9.]+) sec.*$|\2 \1|p' build/all/ctest.log | sort -rn | sed -n 1,10p # reads to the end: a `head` that leaves early would end the script
 # CTest's closing line once more, so that it closes the run.
 grep -E '^[0-9]+% tests passed' build/all/ctest.log
 exit $status
