@@ -49,7 +49,7 @@ def asked_again(a):
     """Of a question that somebody asked before."""
     found = []
     with running("millrace", a, ["--draft-model", a.draft_model] if a.draft_model else []) as (url, model, _):
-        answer(url, model, "off")
+        answer(url, model, "reference")  # one that has `off` is not kept
         for method in ("reference", "auto"):
             runs = []
             for _ in range(a.rounds):
