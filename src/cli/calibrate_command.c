@@ -1,7 +1,6 @@
 /* calibrate_command.c: `millrace calibrate`. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "cli/calibrate_text.h"
 #include "cli/command.h"
@@ -68,8 +67,7 @@ static enum mr_status run(struct outcome *out, const struct calibrate_arguments 
     string_buffer_init(&text);
     m->precision = MR_PRECISION_FP32;
     load_options(&options, m);
-    enum mr_status status =
-        strcmp(a->file, "-") == 0 ? read_stream(&text, stdin, "standard input", err) : read_file(&text, a->file, err);
+    enum mr_status status = read_input(&text, a->file, err);
     if (status == MR_OK)
         status = load_model(&model, m, &options, err);
     if (status == MR_OK)

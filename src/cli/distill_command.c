@@ -276,8 +276,7 @@ static int run(const struct distill_arguments *a, const char *command)
     struct mr_error err = {{0}};
     int64_t first_step = 0;
     string_buffer_init(&text);
-    enum mr_status status = a->file[0] == '-' && a->file[1] == '\0' ? read_stream(&text, stdin, "standard input", &err)
-                                                                    : read_file(&text, a->file, &err);
+    enum mr_status status = read_input(&text, a->file, &err);
     if (status == MR_OK) {
         struct distill_job job = job_of(a, &text);
         status = distill_job_run(&job, &curve, &first_step, &err);

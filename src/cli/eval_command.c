@@ -161,8 +161,7 @@ static int eval(const struct eval_arguments *a, const struct model_arguments *m,
     interrupt_install();
     enum mr_status status = e != NULL ? eval_tasks_read(&tasks, &a->tasks, &err) : mr_fail(&err, MR_NO_MEMORY, "no memory");
     if (status == MR_OK && a->file != NULL)
-        status =
-            strcmp(a->file, "-") == 0 ? read_stream(&text, stdin, "standard input", &err) : read_file(&text, a->file, &err);
+        status = read_input(&text, a->file, &err);
     struct evaluation_plan plan = {.text = a->file == NULL  ? NULL
                                            : text.s != NULL ? text.s
                                                             : "",

@@ -73,8 +73,7 @@ static enum mr_status run(struct perplexity *out, const struct perplexity_argume
     struct mr_options options;
     string_buffer_init(&text);
     load_options(&options, m);
-    enum mr_status status = a->file[0] == '-' && a->file[1] == '\0' ? read_stream(&text, stdin, "standard input", err)
-                                                                    : read_file(&text, a->file, err);
+    enum mr_status status = read_input(&text, a->file, err);
     if (status == MR_OK)
         status = load_model(&model, m, &options, err);
     if (status == MR_OK)

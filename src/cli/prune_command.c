@@ -191,8 +191,7 @@ static int run(struct prune_job *job, const struct prune_arguments *a, const cha
     struct progress_bar bar;
     string_buffer_init(&text);
     if (a->file != NULL)
-        status =
-            strcmp(a->file, "-") == 0 ? read_stream(&text, stdin, "standard input", &err) : read_file(&text, a->file, &err);
+        status = read_input(&text, a->file, &err);
     job->text = text.s != NULL ? text.s : "";
     job->n_text = text.n;
     progress_bar_begin(&bar);

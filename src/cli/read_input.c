@@ -31,3 +31,8 @@ enum mr_status read_file(struct string_buffer *out, const char *path, struct mr_
     fclose(stream);
     return status;
 }
+
+enum mr_status read_input(struct string_buffer *out, const char *path, struct mr_error *err)
+{
+    return strcmp(path, "-") == 0 ? read_stream(out, stdin, "standard input", err) : read_file(out, path, err);
+}

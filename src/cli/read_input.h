@@ -12,6 +12,8 @@ enum {
 
 /* Append everything that stream holds. name is for the message. CANCELLED: Ctrl-C. */
 enum mr_status read_stream(struct string_buffer *out, FILE *stream, const char *name, struct mr_error *err);
+/* The file, or standard input for "-". */
+enum mr_status read_input(struct string_buffer *out, const char *path, struct mr_error *err);
 enum mr_status read_file(struct string_buffer *out, const char *path, struct mr_error *err);
 
 #endif

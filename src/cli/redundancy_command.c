@@ -1,7 +1,6 @@
 /* redundancy_command.c: `millrace redundancy`. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "cli/arguments.h"
 #include "cli/command.h"
@@ -94,8 +93,7 @@ static int run(struct redundancy_job *job, const struct redundancy_arguments *a,
     struct mr_error err = {{0}};
     struct progress_bar bar;
     string_buffer_init(&text);
-    enum mr_status status =
-        strcmp(a->file, "-") == 0 ? read_stream(&text, stdin, "standard input", &err) : read_file(&text, a->file, &err);
+    enum mr_status status = read_input(&text, a->file, &err);
     job->text = text.s != NULL ? text.s : "";
     job->n_text = text.n;
     progress_bar_begin(&bar);

@@ -2,7 +2,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 
 #include "base/clock.h"
@@ -157,8 +156,7 @@ static enum mr_status open_reading(struct reading *r, const char *in, const stru
     struct model_arguments m = {.model = in, .threads = a->threads, .precision = MR_PRECISION_FP32};
     struct mr_options options;
     load_options(&options, &m);
-    MR_TRY(strcmp(a->calibrate, "-") == 0 ? read_stream(&r->text, stdin, "standard input", err)
-                                          : read_file(&r->text, a->calibrate, err));
+    MR_TRY(read_input(&r->text, a->calibrate, err));
     return load_model(&r->model, &m, &options, err);
 }
 
