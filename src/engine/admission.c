@@ -184,6 +184,8 @@ int32_t admission_answer_left(struct mr_engine *e, const struct request_record *
 {
     const int room = e->n_ctx - r->n_prompt;
     const int32_t most = r->max_tokens >= 0 && r->max_tokens < room ? r->max_tokens : room;
+    if (r->ignore_eos && r->n_stop == 0 && r->n_stop_token == 0 && r->n_constraint == 0)
+        return most > done ? most - done : 0; /* nothing else ends it */
     int32_t running[ADMISSION_SLOTS_MAX];
     int n_running = lengths_so_far(e, r, false, running);
     int32_t n = recent_lengths_beyond(&account_of(e, r)->lengths, done, percent, running, n_running);
@@ -193,8 +195,6 @@ int32_t admission_answer_left(struct mr_engine *e, const struct request_record *
     }
     if (n < 0)
         n = length_unknown(e, done);
-    if (r->ignore_eos && r->n_stop == 0 && r->n_stop_token == 0 && r->n_constraint == 0)
-        n = most; /* nothing else ends it */
     n = n > r->min_tokens ? n : r->min_tokens;
     n = n < most ? n : most;
     return n > done ? n - done : 0;
