@@ -88,24 +88,16 @@ void draft_model_close(struct draft_model *d)
     *d = (struct draft_model){0};
 }
 
-static enum mr_status open_vocabulary(struct gguf **file, struct tokenizer **out, const char *path, struct mr_error *err)
+enum mr_status draft_model_check(const struct tokenizer *draft, const char *model_path, struct mr_error *err)
 {
-    MR_TRY(gguf_open(file, path, err));
-    return tokenizer_create(out, *file, err);
-}
-
-enum mr_status draft_model_check(const char *draft_path, const char *model_path, struct mr_error *err)
-{
-    struct gguf *draft_file = NULL, *model_file = NULL;
-    struct tokenizer *draft = NULL, *model = NULL;
-    enum mr_status status = open_vocabulary(&draft_file, &draft, draft_path, err);
+    struct gguf *file = NULL;
+    struct tokenizer *model = NULL;
+    enum mr_status status = gguf_open(&file, model_path, err);
     if (status == MR_OK)
-        status = open_vocabulary(&model_file, &model, model_path, err);
+        status = tokenizer_create(&model, file, err);
     if (status == MR_OK)
         status = draft_model_compare(draft, model, err);
-    tokenizer_free(draft);
     tokenizer_free(model);
-    gguf_close(draft_file);
-    gguf_close(model_file);
-    return status == MR_OK ? MR_OK : mr_fail_in(err, status, "draft model '%s' with '%s'", draft_path, model_path);
+    gguf_close(file);
+    return status;
 }

@@ -22,7 +22,7 @@ void draft_model_close(struct draft_model *d); /* takes one that is all zero */
  * alike. BAD_INPUT names the first difference, with `draft`'s first. */
 enum mr_status draft_model_compare(const struct tokenizer *draft, const struct tokenizer *model, struct mr_error *err);
 
-/* The same of two files, with their paths in the message. */
-enum mr_status draft_model_check(const char *draft_path, const char *model_path, struct mr_error *err);
+/* The same of the vocabulary in a file. */
+enum mr_status draft_model_check(const struct tokenizer *draft, const char *model_path, struct mr_error *err);
 
 #endif

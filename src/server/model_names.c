@@ -113,13 +113,27 @@ enum mr_status model_store_list(struct server *s, struct mr_error *err)
     return s->n_model > 0 ? MR_OK : mr_fail(err, MR_NOT_FOUND, "models: there is none");
 }
 
-enum mr_status model_store_check_drafts(const struct server *s, struct mr_error *err)
+static enum mr_status check_all(const struct server *s, const struct tokenizer *draft, struct mr_error *err)
 {
-    const char *draft = s->settings->engine.draft_model;
-    for (int i = 0; draft != NULL && i < s->n_model; i++) {
+    for (int i = 0; i < s->n_model; i++) {
         struct mr_error found = {{0}};
         if (draft_model_check(draft, s->model[i].path, &found) == MR_BAD_INPUT)
-            return mr_fail(err, MR_BAD_INPUT, "speculation.draft_model: %s", found.message);
+            return mr_fail(err, MR_BAD_INPUT, "speculation.draft_model: draft model '%s' with '%s': %s",
+                           s->settings->engine.draft_model, s->model[i].path, found.message);
     }
     return MR_OK;
+}
+
+enum mr_status model_store_check_drafts(const struct server *s, struct mr_error *err)
+{
+    struct gguf *file = NULL;
+    struct tokenizer *draft = NULL;
+    enum mr_status status = MR_OK;
+    if (s->settings->engine.draft_model == NULL)
+        return MR_OK;
+    if (gguf_open(&file, s->settings->engine.draft_model, NULL) == MR_OK && tokenizer_create(&draft, file, NULL) == MR_OK)
+        status = check_all(s, draft, err);
+    tokenizer_free(draft);
+    gguf_close(file);
+    return status;
 }

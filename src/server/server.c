@@ -63,7 +63,8 @@ static enum mr_status start_parts(struct server *s, struct mr_error *err)
         MR_TRY(batch_service_open(&s->batches, s, settings->state_dir, err));
     MR_TRY(workers_create(&s->workers, err));
     MR_TRY(model_store_list(s, err));
-    MR_TRY(model_store_check_drafts(s, err));
+    if (settings->n_models > 0) /* what --model is alone shows at once, when it is loaded */
+        MR_TRY(model_store_check_drafts(s, err));
     for (int i = 0; i < s->n_model; i++) {
         struct hosted_model *m = &s->model[i];
         m->metrics = metrics_model(s->metrics, m->name);
