@@ -307,12 +307,10 @@ static enum mr_status wait_ready(struct engine_pool *p, bool (*progress)(void *c
 /* Until the places are taken, or a process with the new config cannot be started. The lock is held. */
 static enum mr_status wait_renewed(struct engine_pool *p, struct mr_error *err)
 {
+    pool_wake(p); /* its thread starts the standbys */
     while (!p->stop && !p->rests && !pool_is_new(p)) {
         if (p->n_failed > 0)
             return mr_fail(err, p->failure_status, "%s", p->failure.message);
-        pthread_mutex_unlock(&p->lock);
-        pool_wake(p);
-        pthread_mutex_lock(&p->lock);
         wait_a_while(p);
     }
     return MR_OK;
@@ -336,12 +334,10 @@ enum mr_status engine_pool_renew(struct engine_link *l, const struct engine_conf
     const uint64_t version = p->version;
     p->version = ++p->n_version;
     p->config = fresh;
-    p->renews = true;
     p->n_failed = 0;
     p->next_start_us = 0;
     pool_end_standbys(p);
     const enum mr_status status = wait_renewed(p, err);
-    p->renews = false;
     if (status != MR_OK) {
         p->config = old;
         p->version = version;

@@ -152,6 +152,14 @@ static void retire(struct engine_pool *p, int index, int64_t now_us)
     p->died_us[index] = now_us;
 }
 
+static bool all_active(const struct engine_pool *p)
+{
+    for (int i = 0; i < p->options.config.n_active; i++)
+        if (find(p, POOL_ACTIVE, i) < 0)
+            return false;
+    return true;
+}
+
 bool pool_is_new(const struct engine_pool *p)
 {
     for (int i = 0; i < p->options.config.n_active; i++) {
@@ -165,10 +173,7 @@ bool pool_is_new(const struct engine_pool *p)
 /* While places are empty those that retire still take requests. */
 static void end_retired(struct engine_pool *p)
 {
-    bool all_active = true;
-    for (int i = 0; i < p->options.config.n_active; i++)
-        all_active &= find(p, POOL_ACTIVE, i) >= 0;
-    for (int i = 0; i < p->n_engine && all_active; i++)
+    for (int i = 0; i < p->n_engine && all_active(p); i++)
         if (p->engine[i].retires && p->engine[i].n_open == 0 &&
             p->engine[i].stats.n_running == 0) /* and has said what it did */
             clear_slot(p, i);
@@ -176,20 +181,18 @@ static void end_retired(struct engine_pool *p)
 
 void pool_fill(struct engine_pool *p, int64_t now_us)
 {
-    bool all_active = true;
     int n_standby = 0, slot;
     end_retired(p);
-    for (int i = 0; i < p->options.config.n_active && p->renews && !p->rests; i++)
-        retire(p, i, now_us);
     for (int i = 0; i < p->options.config.n_active && !p->rests; i++) {
+        retire(p, i, now_us);
         if (!has_index(p, i))
             fill_place(p, i, now_us);
-        all_active &= find(p, POOL_ACTIVE, i) >= 0;
     }
     for (int i = 0; i < p->n_engine; i++)
         n_standby += p->engine[i].phase != POOL_FREE && p->engine[i].index < 0 && !p->engine[i].retires;
     /* A standby is started while nobody waits for an active one. */
-    for (; all_active && n_standby < p->options.n_standby && now_us >= p->next_start_us; n_standby++)
+    const bool may_start = p->rests || all_active(p);
+    for (; may_start && n_standby < p->options.n_standby && now_us >= p->next_start_us; n_standby++)
         if ((slot = find(p, POOL_FREE, -1)) >= 0)
             start(p, slot, -1);
 }

@@ -88,7 +88,7 @@ struct engine_pool {
 
     pthread_mutex_t lock; /* of what follows */
     pthread_cond_t changed;
-    bool stop, rests, renews;
+    bool stop, rests;
     struct frame_buffer config;  /* the frame that each process gets first */
     uint64_t version, n_version; /* of the config; how many there were */
     struct pool_engine engine[POOL_ENGINES_MAX];
